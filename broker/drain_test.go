@@ -55,7 +55,7 @@ func follower(t *testing.T, ctx context.Context, name, addr string) *publisher {
 	t.Helper()
 	cfg := autopaho.ClientConfig{ServerUrls: []*url.URL{{Scheme: "mqtt", Host: addr}}, KeepAlive: 30, SessionExpiryInterval: 600, ConnectTimeout: patience,
 		ReconnectBackoff: autopaho.NewConstantBackoff(10 * time.Millisecond), ClientConfig: paho.ClientConfig{ClientID: name, PacketTimeout: 5 * time.Second}}
-	brokerclient.Follow(&cfg, "")
+	brokerclient.Follow(&cfg, brokerclient.Says{})
 	c, err := autopaho.NewConnection(ctx, cfg)
 	if err == nil {
 		err = c.AwaitConnection(ctx)

@@ -222,13 +222,13 @@ func TestStreamRefusals(t *testing.T) {
 		{Name: "A", Subjects: []string{"$KV.spillgate-sessions.>"}}, {Name: "SPILLGATE_LOG", Subjects: []string{"a"}}, {Name: "KV_spillgate-nodes", Subjects: []string{"a"}},
 		{Name: "A", Sources: []*jetstream.StreamSource{{Name: "SPILLGATE_LOG"}}}, {Name: "A", Mirror: &jetstream.StreamSource{Name: "SPILLGATE_LOG"}},
 		{Name: "A", Subjects: []string{"a"}, RePublish: &jetstream.RePublish{Source: "a", Destination: "spillgate.live.n.x"}},
-		{Name: "A", Subjects: []string{"a"}, Storage: jetstream.MemoryStorage}, {Name: "A", Subjects: []string{"a"}, MaxBytes: 3 << 20},
+		{Name: "A", Subjects: []string{"a"}, Placement: &jetstream.Placement{Cluster: "c"}}, {Name: "A", Subjects: []string{"a"}, Storage: jetstream.MemoryStorage}, {Name: "A", Subjects: []string{"a"}, MaxBytes: 3 << 20},
 	} {
 		if _, err := js.CreateStream(ctx, c); err == nil {
 			t.Errorf("%+v is made", c)
 		}
 	}
-	if s := must[jetstream.Stream](t, "stream")(js.CreateStream(ctx, jetstream.StreamConfig{Name: "A", Subjects: []string{"a"}})); s.CachedInfo().Config.MaxBytes != 2<<20 {
+	if s := must[jetstream.Stream](t, "stream")(js.CreateStream(ctx, jetstream.StreamConfig{Name: "A", Subjects: []string{"a"}, Placement: &jetstream.Placement{}})); s.CachedInfo().Config.MaxBytes != 2<<20 {
 		t.Errorf("a stream without a limit has %d bytes", s.CachedInfo().Config.MaxBytes)
 	}
 	for _, subject := range []string{"STREAM.INFO.SPILLGATE_LOG", "STREAM.DELETE.SPILLGATE_LOG", "CONSUMER.CREATE.SPILLGATE_LOG", "DIRECT.GET.KV_spillgate-sessions", "META.LEADER.STEPDOWN",

@@ -1,8 +1,8 @@
 // Package client lets a publisher of MQTT 5 follow redirects to the broker node that holds
 // its topic.
 //
-//	CONNECT: redirect, group ──▶ any node ◀── publishes to a placed topic
-//	                               │ belongs elsewhere
+//	CONNECT: redirect, group, objective ──▶ any node ◀── publishes to a placed topic
+//	                                          │ belongs elsewhere
 //	DISCONNECT 0x9C, Server Reference ──▶ the client dials that node, and goes on
 //
 // It extends the configuration of github.com/eclipse/paho.golang/autopaho, which
@@ -27,11 +27,14 @@ import (
 	"github.com/spillgate/spillgate/broker/mqtt"
 )
 
-// Follow has the client of cfg go where a node's Server Reference sends it. group names
-// the publishers that publish at the same instants, empty for none. It must be called
+// Says is what a client says of itself for its placement: the group of publishers that publish at the same instants, and
+// the p99 that it asks for. The zero value says nothing.
+type Says = mqtt.Says
+
+// Follow has the client of cfg go where a node's Server Reference sends it, and tells nodes what it says of itself. It must be called
 // last, before autopaho.NewConnection; servers are dialled by TCP, or by TLS with cfg.TlsCfg
 // where their scheme says so.
-func Follow(cfg *autopaho.ClientConfig, group string) {
+func Follow(cfg *autopaho.ClientConfig, says Says) {
 	f := &follower{}
 	build, told := cfg.ConnectPacketBuilder, cfg.OnServerDisconnect
 	cfg.ConnectPacketBuilder = func(c *paho.Connect, u *url.URL) (*paho.Connect, error) {
@@ -39,8 +42,11 @@ func Follow(cfg *autopaho.ClientConfig, group string) {
 			c.Properties = &paho.ConnectProperties{}
 		}
 		c.Properties.User.Add(mqtt.PropertyRedirect, "1")
-		if group != "" {
-			c.Properties.User.Add(mqtt.PropertyGroup, group)
+		if says.Group != "" {
+			c.Properties.User.Add(mqtt.PropertyGroup, says.Group)
+		}
+		if says.Objective > 0 {
+			c.Properties.User.Add(mqtt.PropertyObjective, says.Objective.String())
 		}
 		if build != nil {
 			return build(c, u)

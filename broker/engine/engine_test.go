@@ -204,6 +204,7 @@ func TestShape(t *testing.T) {
 	if !slices.IsSorted(pub.released) || pub.released[0] != 50 {
 		t.Errorf("released are %v", pub.released)
 	}
+	await(t, "all to be counted, which is after they were delivered", func() bool { return h.Stats()[0].Released >= 200 })
 	s := h.Stats()[0]
 	if s.Released != 200 || s.Waited != 150 || s.Backlog != 0 || s.Topics != 1 {
 		t.Errorf("stats are %+v", s)

@@ -356,7 +356,7 @@ func (c *conn) Kick(why packets.Code) {
 	s := c.session // with it the version is known
 	c.srv.mu.Unlock()
 	if s != nil && s.Online() && c.version == v5 {
-		c.out.Send([]byte{packets.Disconnect << 4, 1, why.Code})
+		c.out.Send(farewell(why, c.maxPacket))
 	}
 	c.out.Close(goodbye)
 	<-c.done
@@ -379,7 +379,7 @@ func (c *conn) finish(err error) {
 		case c.session == nil || !c.session.Online(): // CONNACK is yet to go
 			c.refuse(code)
 		case c.version == v5:
-			c.out.Send([]byte{packets.Disconnect << 4, 1, code.Code})
+			c.out.Send(farewell(code, c.maxPacket))
 		}
 	}
 	c.out.Close(goodbye)

@@ -395,8 +395,14 @@ var deliveryStatements = []statement{
 		s.silent()
 		other.silent()
 	}},
-	{"4.13.1-1, 3.14.2-2 a malformed packet ends the connection, with its code alone", func(t *testing.T, addr string) {
+	{"4.13.1-1, 3.14.2-2 a malformed packet ends the connection, with its code and the reason in words, and nothing else", func(t *testing.T, addr string) {
 		p, _ := enter(t, addr, connection(clean, lasting, "p"))
+		p.raw(packet(0x82, 0, 1, 0))
+		why := packets.ErrProtocolViolationNoFilters
+		p.exactly(packet(0xe0, int(why.Code), 3+len(why.Reason), []byte{0x1f}, why.Reason))
+	}},
+	{"3.14.2-3 with its code alone where the client takes no larger packet", func(t *testing.T, addr string) {
+		p, _ := enter(t, addr, connection(clean, append([]byte{0x27, 0, 0, 0, 20}, lasting...), "p"))
 		p.raw(packet(0x82, 0, 1, 0))
 		p.exactly([]byte{0xe0, 1, packets.ErrProtocolViolation.Code})
 	}},

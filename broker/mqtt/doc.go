@@ -31,7 +31,8 @@
 // the user that began it.
 //
 // A client that says so (PropertyRedirect) is sent to the node where it belongs, by
-// reason code 0x9C and a Server Reference, as it connects or while it publishes.
+// reason code 0x9C and a Server Reference, as it connects or while it publishes. Other user properties of CONNECT name the topic,
+// the group and the objective that it is placed by.
 //
 // What MQTT 5 forbids is refused as its numbered statements say (statements_test.go), beyond what the codec looks at.
 //

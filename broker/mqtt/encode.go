@@ -14,6 +14,17 @@ const (
 	v5   = 5
 )
 
+// farewell returns a DISCONNECT of MQTT 5 with the reason in words, unless it would have more bytes than the client takes.
+// With a code alone, paho for Python tells its application that all is well.
+func farewell(code packets.Code, most int) []byte {
+	reason := code.Reason[:min(len(code.Reason), 100)] // so that all lengths take one byte
+	long := append([]byte{packets.Disconnect << 4, byte(5 + len(reason)), code.Code, byte(3 + len(reason)), packets.PropReasonString, 0, byte(len(reason))}, reason...)
+	if len(long) > most {
+		return []byte{packets.Disconnect << 4, 1, code.Code}
+	}
+	return long
+}
+
 // outgoing is a PUBLISH packet to one client.
 type outgoing struct {
 	m       *engine.Message

@@ -21,23 +21,34 @@ const (
 	PropertyTopic = "spillgate-topic"
 	// PropertyGroup names the clients that publish at the same instants.
 	PropertyGroup = "spillgate-group"
+	// PropertyObjective is the p99 that the client asks for what it publishes, such as "5ms". The owner of a topic says
+	// how much that counts.
+	PropertyObjective = "spillgate-objective"
 )
+
+// Says is what a client says of itself for its placement.
+type Says struct {
+	// Group names the clients that publish at the same instants, empty for none.
+	Group string
+	// Objective is the p99 that it asks for, 0 for that of the topic.
+	Objective time.Duration
+}
 
 // Places knows at which nodes clients belong. Its methods must not block, except Where.
 type Places interface {
 	// Publishes tells that a client publishes to a topic, at first, and again when Topics
 	// has changed.
-	Publishes(client, topic, group string)
+	Publishes(client, topic string, says Says)
 	Topics() uint64
 	// Gone tells that it has disconnected.
 	Gone(client string)
 	// Where returns the address of the node that a client belongs to, empty for this one.
-	Where(ctx context.Context, client, topic, group string) string
+	Where(ctx context.Context, client, topic string, says Says) string
 }
 
 // place is what a connection knows of where its client belongs.
 type place struct {
-	group     string
+	says      Says
 	topics    uint64      // Places.Topics when it was told what the client publishes to
 	follows   bool        // it understands a Server Reference
 	reference string      // that CONNACK sends it to
@@ -50,6 +61,9 @@ const whereTime = 2 * time.Second
 // maxGroup is the longest name of a group that is taken, in bytes; it is that of a
 // placer. Longer ones count as none.
 const maxGroup = 200
+
+// maxObjective is the highest objective that is taken; it is that of a placer. Others count as none.
+const maxObjective = time.Hour
 
 // Place has clients sent where they belong. It must be called before Serve.
 func (srv *Server) Place(p Places) { srv.places = p }
@@ -69,7 +83,11 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 			topic = string([]byte(p.Val))
 		case PropertyGroup:
 			if len(p.Val) <= maxGroup {
-				c.group = string([]byte(p.Val))
+				c.says.Group = string([]byte(p.Val))
+			}
+		case PropertyObjective:
+			if d, err := time.ParseDuration(p.Val); err == nil && d > 0 && d <= maxObjective {
+				c.says.Objective = d
 			}
 		}
 	}
@@ -78,7 +96,7 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), whereTime)
 	defer cancel()
-	if c.reference = c.srv.places.Where(ctx, client, topic, c.group); c.reference != "" {
+	if c.reference = c.srv.places.Where(ctx, client, topic, c.says); c.reference != "" {
 		return packets.ErrUseAnotherServer
 	}
 	return nil
@@ -87,7 +105,7 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 // publishes tells Places what the client publishes to.
 func (c *conn) publishes(t *engine.Topic) {
 	c.topics = c.srv.places.Topics()
-	c.srv.places.Publishes(c.session.id, t.Name(), c.group)
+	c.srv.places.Publishes(c.session.id, t.Name(), c.says)
 }
 
 // Move sends a client to another node, if it understands that, and reports whether it

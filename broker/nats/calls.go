@@ -104,13 +104,14 @@ func rewriteStream(body []byte, limits Limits, may func(string) bool) ([]byte, e
 		return nil, badCall("invalid JSON: %v", err)
 	}
 	switch {
-	case c.Mirror != nil, len(c.Sources) > 0, c.RePublish != nil, c.SubjectTransform != nil, c.Placement != nil, c.AllowMsgSchedules:
+	case c.Mirror != nil, len(c.Sources) > 0, c.RePublish != nil, c.SubjectTransform != nil, c.Placement != nil && (c.Placement.Cluster != "" || len(c.Placement.Tags) > 0), c.AllowMsgSchedules:
 		return nil, badCall("mirror, sources, republish, subject_transform, placement and allow_msg_schedules are not to be had here: a stream has the messages of its subjects")
 	case c.Storage != jetstream.FileStorage:
 		return nil, badCall("storage must be file")
 	case c.MaxBytes > int64(limits.StreamBytes):
 		return nil, badCall("max_bytes is %d, at most %d are allowed (stream_bytes of the broker)", c.MaxBytes, limits.StreamBytes)
 	}
+	c.Placement = nil // the command line of NATS says where it wants nothing, too
 	if len(c.Subjects) == 0 {
 		c.Subjects = []string{c.Name}
 	}

@@ -13,7 +13,9 @@ import (
 type Explained struct {
 	Topic  string `json:"topic"`
 	Limits Limits `json:"limits"`
-	Parts  []Part `json:"parts"`
+	// Objective is the one that counts, in seconds: see Topic.Wanted.
+	Objective float64 `json:"objective_seconds"`
+	Parts     []Part  `json:"parts"`
 	// Nowhere is how many publishers have no place.
 	Nowhere int `json:"nowhere,omitempty"`
 	// Sending is what all publishers send, in messages a second; Groups how many groups fire together, and Largest how
@@ -46,7 +48,7 @@ func (s *State) Explain(topic string) (*Explained, error) {
 		return nil, err
 	}
 	t, l := s.Topics[topic], s.list(topic)
-	e := &Explained{Topic: topic, Limits: t.Limits, Parts: parts, Nowhere: nowhere}
+	e := &Explained{Topic: topic, Limits: t.Limits, Objective: t.Wanted(), Parts: parts, Nowhere: nowhere}
 	sizes := map[uint32]int{}
 	for _, p := range l.publishers {
 		e.Sending += p.Rate
@@ -65,7 +67,7 @@ func (s *State) Explain(topic string) (*Explained, error) {
 		return e, nil
 	}
 	for k := 1; k <= min(len(l.nodes), maxOptions); k++ {
-		e.Options = append(e.Options, option(d, k, t.Objective))
+		e.Options = append(e.Options, option(d, k, e.Objective))
 	}
 	e.Reason = e.why()
 	return e, nil
@@ -119,7 +121,11 @@ func (e *Explained) why() string {
 // String says it in lines.
 func (e *Explained) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: limit %.6g/s, burst %.6g, p99 within %v\n", e.Topic, e.Limits.Rate, e.Limits.Burst, seconds(e.Limits.Objective))
+	fmt.Fprintf(&b, "%s: limit %.6g/s, burst %.6g, p99 within %v", e.Topic, e.Limits.Rate, e.Limits.Burst, seconds(e.Objective))
+	if e.Objective < e.Limits.Objective {
+		fmt.Fprintf(&b, ", as a publisher asks; %v otherwise", seconds(e.Limits.Objective))
+	}
+	b.WriteByte('\n')
 	total := e.Nowhere
 	for _, p := range e.Parts {
 		total += p.Publishers

@@ -20,7 +20,7 @@ const (
 
 // Handler answers over HTTP, mistakes as application/problem+json (RFC 9457):
 //
-//	GET    /v1/place?topic=T&publisher=P[&group=G][&rate=R]   where P belongs, which it joins if it is new
+//	GET    /v1/place?topic=T&publisher=P[&group=G][&rate=R][&objective=D]   where P belongs, which it joins if it is new
 //	GET    /v1/topics                      all topics with their parts
 //	GET    /v1/topics/T                    why T is where it is
 //	PUT    /v1/topics/T[?dry-run]          sets Limits; the answer is as of GET
@@ -102,6 +102,13 @@ func (p *Placer) getPlace(ctx context.Context, r *http.Request) (any, error) {
 		}
 		j.Rate = rate
 	}
+	if text := q.Get("objective"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return nil, &Mistake{"objective", text, "a duration above 0, such as 5ms"}
+		}
+		j.Objective = d.Seconds()
+	}
 	if q.Get("topic") == "" {
 		return nil, &Mistake{"topic", `""`, "a name, as in ?topic=t&publisher=p"}
 	}
@@ -119,8 +126,10 @@ var errNoRoom = errors.New("no node has room for this publisher: add a node")
 type Listed struct {
 	Topic string `json:"topic"`
 	Limits
-	Parts   []Part `json:"parts"`
-	Nowhere int    `json:"nowhere,omitempty"`
+	// Wanted is the objective that counts, in seconds: see Topic.Wanted.
+	Wanted  float64 `json:"wanted_objective_seconds"`
+	Parts   []Part  `json:"parts"`
+	Nowhere int     `json:"nowhere,omitempty"`
 }
 
 func (p *Placer) getTopics(ctx context.Context, _ *http.Request) (any, error) {

@@ -24,7 +24,7 @@ type batch struct {
 	err   error
 }
 
-// Place returns the node of a publisher, and gives it one if it has none or says another group. A Place
+// Place returns the node of a publisher, and gives it one if it has none or says another group or objective. A Place
 // without Node means that no node has room.
 func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error) {
 	s, _, err := p.Load(ctx)
@@ -32,7 +32,7 @@ func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error)
 		return Place{}, err
 	}
 	if t := s.Topics[topic]; t != nil {
-		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && known.Group == j.Group && (j.Rate == 0 || j.Rate == known.Rate) {
+		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && known.Group == j.Group && known.Objective == j.Objective && (j.Rate == 0 || j.Rate == known.Rate) {
 			return s.where(topic, j.Publisher), nil
 		}
 	}

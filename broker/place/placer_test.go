@@ -187,6 +187,8 @@ func TestHTTP(t *testing.T) {
 	ask("GET", "/v1/place?topic=t&publisher=", "", 400, "publisher is")
 	ask("GET", "/v1/place?publisher=p", "", 400, "topic is")
 	ask("GET", "/v1/place?topic=t&publisher=p&rate=NaN", "", 400, "rate is NaN")
+	ask("GET", "/v1/place?topic=t&publisher=p&objective=-5ms", "", 400, "objective is -5ms")
+	ask("GET", "/v1/place?topic=t&publisher=p&objective=2h", "", 400, "objective is 7200")
 	ask("GET", "/v1/place?topic=u&publisher=p", "", 404)
 	ask("POST", "/v1/nodes/n1/drain?dry-run", "", 200, `"to": "n2"`)
 	ask("GET", "/v1/nodes", "", 200, `"load": 10`)

@@ -51,7 +51,7 @@ func (s *State) distribution(topic string, l listed) *placement.Distribution {
 	}
 	t := s.Topics[topic]
 	d, err := placement.NewDistribution(placement.Topic{
-		Bucket: placement.Bucket{Rate: t.Rate, Burst: t.Burst}, Objective: t.Objective, Publishers: l.publishers, Batch: t.Batch,
+		Bucket: placement.Bucket{Rate: t.Rate, Burst: t.Burst}, Objective: t.Wanted(), Publishers: l.publishers, Batch: t.Batch,
 	}, l.brokers, &placement.Model{Cost: l.cost})
 	if err != nil {
 		return nil // limits are checked when they are set

@@ -18,6 +18,7 @@ const (
 	maxPublishers = 100_000
 	maxName       = 200 // bytes, of a topic, publisher, group or node
 	maxMoves      = 1000
+	maxObjective  = 3600 // seconds
 	// MaxRate is of a publisher, topic or node, in messages a second.
 	MaxRate = 1e9
 )
@@ -60,6 +61,9 @@ type Limits struct {
 	Burst float64 `json:"burst"`
 	// Objective is the p99 from arrival to delivery, in seconds.
 	Objective float64 `json:"objective_seconds"`
+	// Strictest is the lowest objective that publishers may ask for, in seconds. Default 0: what they ask for
+	// counts for nothing, since one of them could take nodes from other topics with it.
+	Strictest float64 `json:"strictest_objective_seconds,omitempty"`
 	// Batch is how many messages a publisher sends in one go, 0 for 1.
 	Batch float64 `json:"batch,omitempty"`
 	// Each is what a publisher sends that does not say, in messages a second.
@@ -74,10 +78,26 @@ type Topic struct {
 	Planned float64 `json:"planned,omitempty"`
 }
 
+// Wanted is the objective that counts, in seconds: the lowest that a publisher asks for, between Strictest and
+// Objective.
+func (t *Topic) Wanted() float64 {
+	wanted := t.Objective
+	if t.Strictest > 0 {
+		for _, p := range t.Publishers { // the order does not matter for the lowest
+			if p.Objective > 0 {
+				wanted = min(wanted, max(p.Objective, t.Strictest))
+			}
+		}
+	}
+	return wanted
+}
+
 // Publisher is one of a topic.
 type Publisher struct {
 	Rate  float64 `json:"rate"`
 	Group string  `json:"group,omitempty"`
+	// Objective is the p99 that it asks for, in seconds; 0 is that of the topic.
+	Objective float64 `json:"objective_seconds,omitempty"`
 	// Node is empty while no node has room.
 	Node string `json:"node,omitempty"`
 	// Client says that a node of the broker has asked for its place: it gives that up when it stays away, also if the node that knew it
@@ -160,7 +180,8 @@ func (s *State) check(name string, l Limits) error {
 		c.that(l.Rate <= all, "rate", l.Rate, fmt.Sprintf("at most %.6g messages a second, the capacity of all nodes: add a node or lower the rate", all))
 	}
 	c.that(between(l.Burst, 1, 1e12), "burst", l.Burst, "1 to 1e12 messages")
-	c.that(l.Objective > 0 && l.Objective <= 3600, "objective", l.Objective, "above 0 and at most 3600 seconds")
+	c.that(l.Objective > 0 && l.Objective <= maxObjective, "objective", l.Objective, "above 0 and at most 3600 seconds")
+	c.that(between(l.Strictest, 0, l.Objective) || !(l.Objective > 0), "strictest objective", l.Strictest, "0 for none, or above 0 and at most the objective, in seconds")
 	c.that(l.Batch == 0 || between(l.Batch, 1, 1e6), "batch", l.Batch, "1 to 1e6 messages, or 0 for 1")
 	c.that(goodRate(l.Each) && !(l.Each > l.Rate), "publisher rate", l.Each, "above 0 and at most the rate of the topic")
 	c.that(s.Topics[name] != nil || len(s.Topics) < maxTopics, "number of topics", len(s.Topics)+1, fmt.Sprintf("at most %d", maxTopics))
@@ -258,6 +279,8 @@ func (s *State) RemoveTopic(name string) error {
 type Join struct {
 	Publisher, Group string
 	Rate             float64
+	// Objective is that of a Publisher.
+	Objective float64
 	// Client is that of a Publisher. One that was a client once remains one.
 	Client bool
 }
@@ -269,15 +292,20 @@ func (s *State) Join(topic string, joins ...Join) error {
 		return err
 	}
 	t := s.Topics[topic]
+	wanted := t.Wanted()
 	for _, j := range joins {
 		p := t.Publishers[j.Publisher]
-		if p.Rate, p.Group = j.Rate, j.Group; p.Rate == 0 {
+		if p.Rate, p.Group, p.Objective = j.Rate, j.Group, j.Objective; p.Rate == 0 {
 			p.Rate = t.Each
 		}
 		p.Client = p.Client || j.Client
 		t.Publishers[j.Publisher] = p
 	}
-	s.place(topic)
+	if t.Wanted() < wanted {
+		s.plan(topic)
+	} else {
+		s.place(topic)
+	}
 	return nil
 }
 
@@ -291,6 +319,7 @@ func (s *State) checkJoins(topic string, joins []Join) error {
 	for _, j := range joins {
 		c.name("publisher", j.Publisher)
 		c.that(len(j.Group) <= maxName, "group", fmt.Sprintf("%.40q", j.Group), fmt.Sprintf("at most %d bytes", maxName))
+		c.that(between(j.Objective, 0, maxObjective), "objective", j.Objective, "above 0 and at most 3600 seconds, or 0 for that of the topic")
 		c.that(j.Rate == 0 || goodRate(j.Rate) && j.Rate <= t.Rate, "publisher rate", j.Rate, fmt.Sprintf("above 0 and at most the rate of the topic, %.6g", t.Rate))
 	}
 	c.that(len(t.Publishers)+len(joins) <= maxPublishers, "number of publishers", len(t.Publishers)+len(joins), fmt.Sprintf("at most %d", maxPublishers))
@@ -401,7 +430,7 @@ func (s *State) ListTopics() []Listed {
 	all := []Listed{}
 	for _, name := range slices.Sorted(maps.Keys(s.Topics)) {
 		parts, nowhere, _ := s.Parts(name)
-		all = append(all, Listed{Topic: name, Limits: s.Topics[name].Limits, Parts: parts, Nowhere: nowhere})
+		all = append(all, Listed{Topic: name, Limits: s.Topics[name].Limits, Wanted: s.Topics[name].Wanted(), Parts: parts, Nowhere: nowhere})
 	}
 	return all
 }

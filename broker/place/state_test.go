@@ -98,6 +98,45 @@ func TestFewNodesAndEvenGroups(t *testing.T) {
 	}
 }
 
+// What publishers ask for counts as far as the owner says, and is a reason for more nodes.
+func TestAskedObjective(t *testing.T) {
+	s := cluster(t, 60_000, 60_000, 60_000)
+	l := limits(45_000)
+	l.Burst, l.Objective, l.Batch = 20_000, 1, 10
+	must(t, s.SetTopic("t", l))
+	all := joins(0, 4500, 30)
+	all[0].Objective = 1e-6
+	must(t, s.Join("t", all...))
+	expect := func(when string, wanted float64, nodes int) {
+		t.Helper()
+		sound(t, s)
+		parts, _, _ := s.Parts("t")
+		e, err := s.Explain("t")
+		must(t, err)
+		if got := s.Topics["t"].Wanted(); got != wanted || e.Objective != wanted || len(parts) != nodes {
+			t.Errorf("%s: the objective is %v s, explained as %v, on %d nodes; want %v on %d", when, got, e.Objective, len(parts), wanted, nodes)
+		}
+	}
+	expect("publishers may not ask", 1, 1)
+	l.Strictest = 0.012
+	must(t, s.SetTopic("t", l))
+	expect("they may", 0.012, 2)
+	must(t, s.Leave("t", all[0].Publisher))
+	expect("it has left, and nothing moves without need", 1, 2)
+	must(t, s.SetTopic("t", l))
+	expect("the topic is placed anew", 1, 1)
+	must(t, s.Join("t", Join{Publisher: "q", Objective: 0.015}))
+	expect("another one asks for less", 0.015, 2)
+	var wrong *Mistake
+	if err := s.Join("t", Join{Publisher: "q", Objective: math.NaN()}); !errors.As(err, &wrong) || wrong.Field != "objective" {
+		t.Errorf("NaN is refused with %v", err)
+	}
+	l.Strictest = 2
+	if err := s.SetTopic("t", l); !errors.As(err, &wrong) || wrong.Field != "strictest objective" {
+		t.Errorf("a strictest objective above the objective is refused with %v", err)
+	}
+}
+
 // Draining moves what is there and nothing else, each group evenly; and back again nothing moves.
 func TestDrain(t *testing.T) {
 	s := cluster(t, 60_000, 60_000, 60_000)

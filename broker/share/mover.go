@@ -90,8 +90,13 @@ func (m *mover) step(now mono.Time, s *place.State) {
 	}
 	for _, topic := range slices.Sorted(maps.Keys(s.Topics)) {
 		t := s.Topics[topic]
-		if old := m.topics[topic]; old == nil || old.objective != t.Objective {
-			m.topics[topic] = &moving{objective: t.Objective, migration: placement.NewMigration(t.Objective, len(nodes)), messages: map[string]float64{}}
+		wanted := t.Wanted()
+		switch old := m.topics[topic]; {
+		case old == nil:
+			m.topics[topic] = &moving{objective: wanted, migration: placement.NewMigration(wanted, len(nodes)), messages: map[string]float64{}}
+		case old.objective != wanted: // what was seen stays, or publishers that ask for one and for another would keep others where they are
+			old.objective = wanted
+			old.migration.SetObjective(wanted)
 		}
 	}
 	if now >= m.ends {

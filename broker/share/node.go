@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/place"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
@@ -62,9 +63,10 @@ type Node struct {
 	state   *place.State
 	term    uint64
 	shares  map[string]*held
-	clients map[string]map[string]string // client → topic → group
-	away    map[string]away              // clients that have left
+	clients map[string]map[string]*publishing // client → topic
+	away    map[string]away                   // clients that have left
 	asking  chan ask
+	again   bool // some are to be asked for that were not placed
 }
 
 // held is what this node has of a topic.
@@ -78,23 +80,13 @@ type held struct {
 	told    mono.Time // when it was reported last
 }
 
-// ask is a publisher without a place.
-type ask struct {
-	topic string
-	join  place.Join
-}
-
-// maxAsks is how many publishers wait to be placed. Further ones are when they publish
-// again.
-const maxAsks = 4096
-
 // NewNode returns a node that Run drives. nc is a connection that hears what it sends.
 func NewNode(cfg Config, hub Hub, nc *nats.Conn, placer *place.Placer, log *slog.Logger) *Node {
 	if cfg.Window == 0 {
 		cfg.Window = 10 * time.Second
 	}
 	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, state: &place.State{}, shares: map[string]*held{},
-		clients: map[string]map[string]string{}, away: map[string]away{}, asking: make(chan ask, maxAsks)}
+		clients: map[string]map[string]*publishing{}, away: map[string]away{}, asking: make(chan ask, maxAsks)}
 }
 
 // Run keeps the shares until ctx ends.
@@ -140,6 +132,7 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-step.C:
 			now := live.Now()
 			n.expire(now)
+			n.askAgain()
 			n.report(now)
 			n.leader.step(now)
 		}
@@ -189,10 +182,11 @@ func (n *Node) follow(s *place.State) {
 	}
 	if !maps.EqualFunc(s.Topics, n.state.Topics, func(_, _ *place.Topic) bool { return true }) {
 		n.topics.Add(1)
+		n.allow()
 	}
 	n.state = s
 	n.missing(live.Now())
-	n.moveAll()
+	n.placeAll()
 }
 
 func version(h *held) uint64 {
@@ -307,38 +301,6 @@ func (n *Node) report(now mono.Time) {
 // not care for it may care for then.
 func (n *Node) Topics() uint64 { return n.topics.Load() }
 
-// Publishes tells that a client of this node publishes to a topic, as one of a group
-// that fires together. The client is placed if the topic is one of the state, and moved
-// if its place is elsewhere. It does not block.
-func (n *Node) Publishes(client, topic, group string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.away, client)
-	t := n.state.Topics[topic]
-	if t == nil {
-		return
-	}
-	if n.clients[client] == nil {
-		n.clients[client] = map[string]string{}
-	}
-	if _, known := n.clients[client][topic]; known || len(n.clients[client]) >= maxClientTopics {
-		return
-	}
-	if p, ok := t.Publishers[client]; ok && p.Node != "" && p.Group == group {
-		n.clients[client][topic] = group
-		n.move(client)
-		return
-	}
-	select {
-	case n.asking <- ask{topic, place.Join{Publisher: client, Group: group, Client: true}}:
-		n.clients[client][topic] = group
-	default:
-	}
-}
-
-// maxClientTopics bounds how many topics of one client are kept in mind.
-const maxClientTopics = 100
-
 // Gone tells that a client has left this node.
 func (n *Node) Gone(client string) {
 	n.mu.Lock()
@@ -348,14 +310,14 @@ func (n *Node) Gone(client string) {
 
 // Where returns the address that a client belongs to that wants to publish to a topic,
 // empty for this node, or if that is not known.
-func (n *Node) Where(ctx context.Context, client, topic, group string) string {
+func (n *Node) Where(ctx context.Context, client, topic string, says mqtt.Says) string {
 	n.mu.Lock()
 	known := n.state.Topics[topic] != nil
 	n.mu.Unlock()
 	if !known {
 		return ""
 	}
-	at, err := n.placer.Place(ctx, topic, place.Join{Publisher: client, Group: group, Client: true})
+	at, err := n.placer.Place(ctx, topic, join(client, says))
 	if err == nil {
 		n.placed(client, topic)
 	}
@@ -363,53 +325,4 @@ func (n *Node) Where(ctx context.Context, client, topic, group string) string {
 		return ""
 	}
 	return at.Address
-}
-
-// ask places publishers.
-func (n *Node) ask(ctx context.Context) {
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	room := make(chan struct{}, 64) // at once: Placer makes one change of many
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case a := <-n.asking:
-			room <- struct{}{}
-			asking.Go(func() {
-				defer func() { <-room }()
-				if _, err := n.placer.Place(ctx, a.topic, a.join); err != nil {
-					n.log.Debug("a publisher is not placed", "topic", a.topic, "error", err)
-				} // the state that comes of it moves the client
-			})
-		}
-	}
-}
-
-// moveAll moves the clients that belong elsewhere. The lock is held, as below.
-func (n *Node) moveAll() {
-	for client := range n.clients {
-		n.move(client)
-	}
-}
-
-// move sends a client elsewhere if none of its topics is here.
-func (n *Node) move(client string) {
-	to := ""
-	for topic := range n.clients[client] {
-		t := n.state.Topics[topic]
-		if t == nil {
-			continue
-		}
-		switch node := t.Publishers[client].Node; node {
-		case n.cfg.Node:
-			return
-		case "":
-		default:
-			to = n.state.Nodes[node].Address
-		}
-	}
-	if to != "" && n.cfg.Move(client, to) {
-		n.left(client)
-	}
 }

@@ -262,9 +262,9 @@ func TestMoves(t *testing.T) {
 	if s := hub.share("t"); s.Rate != 0 {
 		t.Errorf("a node without publishers has %v", s)
 	}
-	away.Publishes("p", "t", "")
-	away.Publishes("q", "t", "g") // is new, and is placed with the other
-	home.Publishes("r", "t", "")
+	away.Publishes("p", "t", says(""))
+	away.Publishes("q", "t", says("g")) // is new, and is placed with the other
+	home.Publishes("r", "t", says(""))
 	b.await("two are sent on", whole, func() bool {
 		_, p := b.moved.Load("p")
 		_, q := b.moved.Load("q")
@@ -275,7 +275,7 @@ func TestMoves(t *testing.T) {
 	}
 	b.update(func(s *place.State) error { return s.Drain(at, true) })
 	b.await("a drained node sends its clients away", whole, func() bool { _, r := b.moved.Load("r"); return r })
-	if to := home.Where(t.Context(), "s", "t", ""); to == "" {
+	if to := home.Where(t.Context(), "s", "t", says("")); to == "" {
 		t.Error("a new publisher is to stay at a drained node")
 	}
 	away.Gone("q")
@@ -292,7 +292,7 @@ func TestForgets(t *testing.T) {
 	b.connected = func(_ context.Context, client string) bool {
 		switch client {
 		case "just": // it comes back as it is asked for
-			n.Publishes(client, "t", "")
+			n.Publishes(client, "t", says(""))
 		case "late":
 			close(asked)
 		case "gone": // asking for it takes so long that another one comes back after it was asked for
@@ -302,7 +302,7 @@ func TestForgets(t *testing.T) {
 				t.Error("another one was not asked for at the same time")
 			}
 			time.Sleep(20 * time.Millisecond)
-			n.Publishes("late", "t", "")
+			n.Publishes("late", "t", says(""))
 		}
 		return client == "elsewhere"
 	}
@@ -310,14 +310,14 @@ func TestForgets(t *testing.T) {
 	whole := engine.Share{Rate: 100, Burst: 10}
 	b.await("the state", whole, func() bool { return n.Topics() > 0 })
 	for _, client := range []string{"gone", "elsewhere", "back", "just", "late", "here"} {
-		n.Publishes(client, "t", "")
+		n.Publishes(client, "t", says(""))
 	}
-	n.Where(t.Context(), "never", "t", "") // and it never connects
+	n.Where(t.Context(), "never", "t", says("")) // and it never connects
 	b.await("all have places", whole, func() bool { _, at := b.at(); return at[name(0)] == 7 })
 	for _, client := range []string{"gone", "elsewhere", "back", "just", "late"} {
 		n.Gone(client)
 	}
-	n.Publishes("back", "t", "")
+	n.Publishes("back", "t", says(""))
 	n.forgetAway(t.Context(), live.Now())
 	if s, _ := b.at(); len(s.Topics["t"].Publishers) != 7 {
 		t.Errorf("after a moment there are %v", s.Topics["t"].Publishers)
@@ -343,7 +343,7 @@ func TestForgetsOfAnother(t *testing.T) {
 	n := b.run(0)
 	whole := engine.Share{Rate: 100, Burst: 10}
 	b.await("the state", whole, func() bool { return n.Topics() > 0 })
-	n.Publishes("here", "t", "")
+	n.Publishes("here", "t", says(""))
 	for range 2 { // one that is connected elsewhere is asked for again and again
 		n.forgetAway(t.Context(), live.Now().Add(forgetAfter))
 		s, _ := b.at()

@@ -54,8 +54,8 @@ with +tls where the listener has TLS: nats://127.0.0.1:4222, mqtt+tls://:8883.
 
 SIGTERM and Ctrl-C drain: health checks fail, waiting messages are sent, clients are
 told. The configuration file is read again within about a second after a change, and on
-SIGHUP. New users and limits of topics apply at once, and so do certificates and passwords
-whose files change; the log names keys that need a restart.`,
+SIGHUP. New users and limits of topics apply at once. Certificates and files of passwords
+are looked at every ten seconds. The log names keys that need a restart.`,
 		Example: `  spillgate broker
   spillgate broker --listen 127.0.0.1:1883 --listen nats://127.0.0.1:4222 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
   spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222

@@ -208,13 +208,13 @@ func newPlaceList(f *placeFlags) *cobra.Command {
 				topics := &table.Table{Title: "Topics", Columns: []table.Column{{Name: "topic"}, {Name: "limit", Unit: "/s"}, {Name: "burst"}, {Name: "p99 within", Unit: "ms"}, {Name: "node"}, {Name: "publishers"}, {Name: "part", Unit: "/s"}, {Name: "its burst", Format: "%.2f"}}}
 				for _, t := range s.ListTopics() {
 					if len(t.Parts) == 0 {
-						topics.Add(t.Topic, t.Rate, t.Burst, t.Objective*1e3, "", 0, 0., 0.)
+						topics.Add(t.Topic, t.Rate, t.Burst, t.Wanted*1e3, "", 0, 0., 0.)
 					}
 					for _, part := range t.Parts {
-						topics.Add(t.Topic, t.Rate, t.Burst, t.Objective*1e3, part.Node, part.Publishers, part.Rate, part.Burst)
+						topics.Add(t.Topic, t.Rate, t.Burst, t.Wanted*1e3, part.Node, part.Publishers, part.Rate, part.Burst)
 					}
 					if t.Nowhere > 0 {
-						topics.Add(t.Topic, t.Rate, t.Burst, t.Objective*1e3, "(no room)", t.Nowhere, 0., 0.)
+						topics.Add(t.Topic, t.Rate, t.Burst, t.Wanted*1e3, "(no room)", t.Nowhere, 0., 0.)
 					}
 				}
 				if err := nodes.Print(cmd.OutOrStdout()); err != nil {
@@ -247,12 +247,13 @@ func newPlaceExplain(f *placeFlags) *cobra.Command {
 
 func newPlaceWhere(f *placeFlags) *cobra.Command {
 	var j place.Join
+	var objective time.Duration
 	cmd := &cobra.Command{
 		Use: "where TOPIC PUBLISHER", Short: "Print where a publisher belongs, and place it if it is new",
 		Example: "  spillgate place where sensors device-17 --group hall-3", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
-				j.Publisher = args[1]
+				j.Publisher, j.Objective = args[1], objective.Seconds()
 				at, err := p.Place(ctx, args[0], j)
 				if err == nil && at.Node == "" {
 					err = fmt.Errorf("no node has room for %s: add a node", args[1])
@@ -265,19 +266,20 @@ func newPlaceWhere(f *placeFlags) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&j.Group, "group", "", "`name` of the group with which it fires")
+	cmd.Flags().DurationVar(&objective, "objective", 0, "p99 that it asks for (default: the topic's)")
 	cmd.Flags().Float64Var(&j.Rate, "rate", 0, "messages per second that it sends (default: the topic's publisher-rate)")
 	return cmd
 }
 
 func newPlaceTopic(f *placeFlags) *cobra.Command {
 	var l place.Limits
-	var objective time.Duration
+	var objective, strictest time.Duration
 	var remove bool
 	cmd := &cobra.Command{
 		Use: "topic NAME", Short: "Set the limits of a topic, or remove it",
 		Example: "  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l.Objective = objective.Seconds()
+			l.Objective, l.Strictest = objective.Seconds(), strictest.Seconds()
 			return f.change(cmd, func(s *place.State) error {
 				if remove {
 					return s.RemoveTopic(args[0])
@@ -290,6 +292,7 @@ func newPlaceTopic(f *placeFlags) *cobra.Command {
 	flags.Float64Var(&l.Rate, "rate", 0, "limit in messages per second")
 	flags.Float64Var(&l.Burst, "burst", 0, "messages that may arrive at once")
 	flags.DurationVar(&objective, "objective", 0, "p99 from arrival to delivery, such as 1ms")
+	flags.DurationVar(&strictest, "strictest", 0, "lowest objective that publishers may ask for (default: theirs do not count)")
 	flags.Float64Var(&l.Each, "publisher-rate", 0, "messages per second of a publisher that does not say")
 	flags.Float64Var(&l.Batch, "batch", 1, "messages that a publisher sends at once")
 	flags.BoolVar(&remove, "remove", false, "forget the topic and its publishers")

@@ -20,11 +20,12 @@ class Placed:
     """A client of one of several servers, which tells it where to go.
 
     It says at CONNECT that it follows a Server Reference, what topic it is going to
-    publish to, and the group of publishers that publish at the same instants. What is not
-    acknowledged is published again at the next node.
+    publish to, the group of publishers that publish at the same instants, and the p99 that it asks for,
+    such as "5ms", which counts if the topic's owner allows that. What is not acknowledged is published again at the
+    next node.
     """
 
-    def __init__(self, client_id, topic, servers, group=""):
+    def __init__(self, client_id, topic, servers, group="", objective=""):
         self.servers, self.tried, self.reference = list(servers), 0, None
         self.up, self.ended = threading.Event(), False
         version = {}
@@ -37,6 +38,8 @@ class Placed:
         self.properties.UserProperty = [("spillgate-redirect", "1"), ("spillgate-topic", topic)]
         if group:
             self.properties.UserProperty = [*self.properties.UserProperty, ("spillgate-group", group)]
+        if objective:
+            self.properties.UserProperty = [*self.properties.UserProperty, ("spillgate-objective", objective)]
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -84,7 +87,7 @@ class Placed:
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit("usage: placed.py TOPIC HOST:PORT...")
-    publisher = Placed("example-publisher-python", sys.argv[1], sys.argv[2:])
+    publisher = Placed("example-publisher-python", sys.argv[1], sys.argv[2:], objective="5ms")
     try:
         for n in range(1, 1_000_000):
             publisher.publish(sys.argv[1], str(n))

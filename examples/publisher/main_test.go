@@ -44,8 +44,8 @@ func await(t *testing.T, what string, ok func() bool) {
 }
 
 // two runs two nodes with a topic that both publishers of these examples belong to the
-// second of, and returns where they serve.
-func two(t *testing.T) (addresses []string, nodes []*broker.Broker) {
+// second of, and returns where they serve, and the state of places.
+func two(t *testing.T) (addresses []string, nodes []*broker.Broker, placer *place.Placer) {
 	t.Helper()
 	url, stop, err := place.Embed("127.0.0.1:0", t.TempDir())
 	if err != nil {
@@ -74,18 +74,30 @@ func two(t *testing.T) (addresses []string, nodes []*broker.Broker) {
 	t.Cleanup(end)
 	if _, err := placer.Update(t.Context(), func(s *place.State) error {
 		return errors.Join(s.SetNode("n1", place.Node{Address: addresses[0], Capacity: 1000, Draining: true}), s.SetNode("n2", place.Node{Address: addresses[1], Capacity: 1000}),
-			s.SetTopic("sensors", place.Limits{Rate: 500, Burst: 50, Objective: 1, Each: 10}))
+			s.SetTopic("sensors", place.Limits{Rate: 500, Burst: 50, Objective: 1, Strictest: 1e-3, Each: 10}))
 	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range nodes {
 		await(t, "the nodes are up", func() bool { return b.Status().Phase == "serving" })
 	}
-	return addresses, nodes
+	return addresses, nodes, placer
+}
+
+// asked checks that a publisher's objective counts.
+func asked(t *testing.T, placer *place.Placer) {
+	t.Helper()
+	s, _, err := placer.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Topics["sensors"].Wanted(); got != 5e-3 {
+		t.Errorf("the objective is %v s, want the 0.005 s that the publisher asks for", got)
+	}
 }
 
 func TestFollows(t *testing.T) {
-	addresses, nodes := two(t)
+	addresses, nodes, placer := two(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out output
@@ -93,6 +105,7 @@ func TestFollows(t *testing.T) {
 	go func() { done <- run(ctx, "sensors", []string{"mqtt://" + addresses[0]}, &out) }()
 	await(t, "it is sent to the second node", func() bool { return out.has("sent to "+addresses[1]) && nodes[1].Status().Connections == 1 })
 	await(t, "it goes on", func() bool { return out.has("20 published") })
+	asked(t, placer)
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -104,7 +117,7 @@ func TestPython(t *testing.T) {
 	if exec.Command(python, "-c", "import paho.mqtt.client").Run() != nil {
 		needs.Dir(t, "paho-mqtt for Python")
 	}
-	addresses, nodes := two(t)
+	addresses, nodes, placer := two(t)
 	var out output
 	cmd := exec.CommandContext(t.Context(), python, "../publisher-python/placed.py", "sensors", addresses[0])
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -113,6 +126,7 @@ func TestPython(t *testing.T) {
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	await(t, "it publishes at the second node", func() bool { return out.has("20 published") && nodes[1].Status().Connections == 1 })
+	asked(t, placer)
 	if n := nodes[0].Status().Connections; n != 0 {
 		t.Errorf("%d connections are at the first node still", n)
 	}

@@ -75,6 +75,7 @@ type Distribution struct {
 	best     []int     // the placement of everybody that meets the objective, or has the least p99, so far
 	least99  float64
 	forced   bool // some publishers are where measurements left no room
+	met      bool // by all brokers that were used in some round, with everybody placed
 	done     bool
 }
 
@@ -181,7 +182,13 @@ func (d *Distribution) Next() {
 	}
 	d.round++
 	d.remember()
-	if d.model != nil && d.restarts < maxRestarts && d.missed() {
+	missed := d.model != nil && d.missed()
+	if missed && d.restarts >= maxRestarts && d.met { // fewer brokers were tried, and do not do
+		d.settle()
+		return
+	}
+	d.met = d.met || !missed && d.whole()
+	if missed && d.restarts < maxRestarts {
 		d.restarts++
 		if d.correct() || d.evenly() {
 			d.restart()

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -295,6 +296,53 @@ func TestEvenly(t *testing.T) {
 		}
 		if len(last) != tt.want || d.Reached() != (tt.want == 4) {
 			t.Errorf("of %d brokers %d stand, reached %v, after %v; want %d", tt.nodes, len(last), d.Reached(), used, tt.want)
+		}
+	}
+}
+
+// Groups that fire less together than their owner says have less delay than the model predicts. One broker less is tried where the
+// measurement, taken as it is, says that it does with room to spare, and stands only if it meets the objective itself.
+func TestClearlyFewer(t *testing.T) {
+	topic := Topic{Bucket: Bucket{Rate: 11_000, Burst: 9000}, Objective: 1e-3, Batch: 10, Publishers: groups(1000, 25, 10)}
+	brokers := make([]Broker, 8)
+	for i := range brokers {
+		brokers[i].Capacity = 90_000
+	}
+	for _, tt := range []struct {
+		about  string
+		ms     map[int]float64 // by the number of brokers
+		rounds string          // brokers in each
+		want   int
+	}{
+		{"each measurement says that one less does", map[int]float64{4: 0.4, 3: 0.35, 2: 0.25, 1: 0.7}, "[4 3 2 1]", 1},
+		{"one is too slow", map[int]float64{4: 0.4, 3: 0.35, 2: 0.25, 1: 1.4}, "[4 3 2 1]", 2},
+		{"without room to spare", map[int]float64{4: 0.4, 3: 0.35, 2: 0.6, 1: 0.7}, "[4 3 2]", 2},
+	} {
+		d, err := NewDistribution(topic, brokers, &Model{Cost: 10.5e-6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := func() (k int) {
+			for _, s := range d.Shares() {
+				if s.Rate > 0 {
+					k++
+				}
+			}
+			return k
+		}
+		var rounds []int
+		for !d.Done() {
+			k := count()
+			rounds = append(rounds, k)
+			for b := range brokers {
+				if d.Measuring(b) {
+					d.Observe(b, Seen{P99: tt.ms[k] * 1e-3, Processing: tt.ms[k] * 1e-3})
+				}
+			}
+			d.Next()
+		}
+		if got := fmt.Sprint(rounds); got != tt.rounds || count() != tt.want {
+			t.Errorf("%s: %d brokers after %s, want %d after %s", tt.about, count(), got, tt.want, tt.rounds)
 		}
 	}
 }

@@ -40,6 +40,9 @@ func NewMigration(objective float64, brokers int) *Migration {
 	return &Migration{objective: objective, brokers: make([]moving, brokers)}
 }
 
+// SetObjective changes the objective, in seconds. Windows that were missed count still.
+func (m *Migration) SetObjective(objective float64) { m.objective = objective }
+
 // Move is a part of a broker's publishers that must go elsewhere.
 type Move struct {
 	From, To int

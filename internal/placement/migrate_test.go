@@ -48,6 +48,18 @@ func TestMigrationIsCalm(t *testing.T) {
 	}
 }
 
+// An objective that changes back and forth does not keep publishers at a broker that misses both.
+func TestMigrationOfAChangingObjective(t *testing.T) {
+	m := NewMigration(1e-3, 2)
+	for w := 1; w <= 3; w++ {
+		m.SetObjective(float64(w) * 1e-3)
+		_, moves := m.Window(mono.Time(w)*10*second, []float64{5e-3, 0}, []float64{50, 0}, []Broker{{Capacity: 100, Load: 50}, {Capacity: 100}})
+		if moves != (w == 3) {
+			t.Errorf("window %d: moves %v", w, moves)
+		}
+	}
+}
+
 // Nobody has room: nothing moves, and nothing is lost.
 func TestMigrationWithoutRoom(t *testing.T) {
 	m := NewMigration(1e-3, 2)

@@ -108,7 +108,13 @@ func burstP99(load, length, forgiven float64) float64 {
 // Corrected returns the model after the p99 of a share's processing was measured: half of the way towards what
 // was measured, by ratio, since one measurement has its noise. What could not be predicted, or measured,
 // corrects nothing.
-func (m Model) Corrected(s Share, measured float64) Model {
+func (m Model) Corrected(s Share, measured float64) Model { return m.towards(s, measured, 0.5) }
+
+// matching returns the model whose prediction for a share is what was measured.
+func (m Model) matching(s Share, measured float64) Model { return m.towards(s, measured, 1) }
+
+// towards is Corrected by a part of the way.
+func (m Model) towards(s Share, measured, part float64) Model {
 	predicted := m.processing(s)
 	if !(predicted > 0) || math.IsInf(predicted, 1) || !(measured > 0) || math.IsInf(measured, 1) {
 		return m
@@ -116,6 +122,6 @@ func (m Model) Corrected(s Share, measured float64) Model {
 	if m.Correction == 0 {
 		m.Correction = 1
 	}
-	m.Correction *= math.Sqrt(measured / predicted)
+	m.Correction *= math.Pow(measured/predicted, part)
 	return m
 }

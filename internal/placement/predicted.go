@@ -5,6 +5,16 @@ import (
 	"slices"
 )
 
+// whole reports whether every publisher has a place, and every broker with some was measured in this round.
+func (d *Distribution) whole() bool {
+	for b := range d.parts {
+		if p := &d.parts[b]; p.rate > 0 && !p.seen {
+			return false
+		}
+	}
+	return d.Unplaced() == 0
+}
+
 // missed reports whether a broker missed the objective in this round.
 func (d *Distribution) missed() bool {
 	for b := range d.parts {
@@ -16,18 +26,41 @@ func (d *Distribution) missed() bool {
 }
 
 // correct corrects the model by a miss, and reports whether there is a number of brokers left to try.
-func (d *Distribution) correct() bool { return d.try(d.learn() + 1) }
+func (d *Distribution) correct() bool {
+	used, _ := d.learn()
+	return d.try(used + 1)
+}
 
 // fewer corrects the model where the objective was met, and reports whether it now says that fewer brokers do.
 func (d *Distribution) fewer() bool {
-	for b := range d.parts {
-		if p := &d.parts[b]; p.rate > 0 && !p.seen {
-			return false
-		}
+	if !d.whole() {
+		return false
 	}
-	used := d.learn()
-	k, _ := d.enough(1)
-	return k < used && d.try(1)
+	before := *d.model
+	used, worst := d.learn()
+	if k, _ := d.enough(1); k < used && d.try(1) {
+		return true
+	}
+	return worst >= 0 && d.clearly(used-1, before.matching(d.share(worst, d.parts[worst].rate), d.parts[worst].last.Processing))
+}
+
+// clearly reports whether a number of brokers has not been tried, and a model that agrees with what was just measured predicts that
+// they meet the objective with room to spare. Then that is next: the model learns a part of each measurement, and groups that
+// fire less together than their owner says would take three rounds to show that fewer brokers do.
+func (d *Distribution) clearly(k int, m Model) bool {
+	if k < 1 || slices.Contains(d.tried, k) {
+		return false
+	}
+	learned := *d.model
+	*d.model = m
+	_, rest, p99 := d.predicted(k, nil)
+	*d.model = learned
+	if rest > 0 || p99 > (1-below)*d.topic.Objective {
+		return false
+	}
+	d.least, d.room = k, nil
+	d.tried = append(d.tried, k)
+	return true
 }
 
 // undivided reports whether messages miss the objective by waiting for tokens alone, and one broker less, which the
@@ -46,9 +79,9 @@ func (d *Distribution) undivided() bool {
 	return true
 }
 
-// learn corrects the model by the broker that processes slowest, and returns how many are in use.
-func (d *Distribution) learn() (used int) {
-	worst := -1
+// learn corrects the model by the broker that processes slowest, and returns how many are in use, and that one, -1 for none.
+func (d *Distribution) learn() (used, worst int) {
+	worst = -1
 	for b := range d.parts {
 		if p := &d.parts[b]; p.rate > 0 {
 			if used++; worst < 0 || p.last.Processing > d.parts[worst].last.Processing {
@@ -60,7 +93,7 @@ func (d *Distribution) learn() (used int) {
 		p := &d.parts[worst]
 		*d.model = d.model.Corrected(d.share(worst, p.rate), p.last.Processing)
 	}
-	return used
+	return used, worst
 }
 
 // try sets the number of brokers to what the model says, from some number on, if that is a new one.

@@ -76,7 +76,7 @@ func (p *press) connect(ctx context.Context, id string, first int, follow bool) 
 		cfg.ServerUrls = append(cfg.ServerUrls, &url.URL{Scheme: "mqtt", Host: p.c.nodes[(first+i)%len(p.c.nodes)].cfg.Listen[0]})
 	}
 	if follow {
-		client.Follow(&cfg, "")
+		client.Follow(&cfg, client.Says{})
 	}
 	c, err := autopaho.NewConnection(ctx, cfg)
 	if err != nil {
