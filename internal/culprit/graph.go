@@ -95,6 +95,9 @@ func (g *graph) passOn(v *view) {
 			g.waits[at/v.r] += g.onward[at]
 		}
 	}
+	for i := range g.waits { // what a starved task is blamed for goes on to nobody
+		g.waits[i] += v.unseen(i)
+	}
 	for i, sum := range g.waits {
 		if sum > 1 { // what it waits for now counts since it took its slot, see loses
 			g.waits[i] = 1

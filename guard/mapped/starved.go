@@ -1,0 +1,79 @@
+package mapped
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// starved tells for how long other programs had the processors that tasks needed. Of what a task says that it waited for one, others
+// are to blame for their part of what was used. A server that lacks processors tells late what its tasks did: of time of which a task has not told
+// anything yet, others are taken to be to blame for their part of the processors.
+type starved struct {
+	at    mono.Time // of the look before
+	look  uint64
+	tasks map[uint64]account
+}
+
+// account is what is known of a task.
+type account struct {
+	told  time.Duration // what the task said that it did, or waited for, as of the last look
+	lack  time.Duration // of it: waited for a processor
+	guess time.Duration // time that is counted although the task has not told anything of it
+	sum   time.Duration // Task.Starved
+	look  uint64
+}
+
+// enter fills in Taken, and Starved of the tasks. Of the machine's processors others took the part taken since the look before, and
+// the part share of what was used of them; processor is the resource's index, -1 if the server has none.
+func (s *starved) enter(sample *culprit.Sample, processor int, taken, share float64) {
+	if s.tasks == nil {
+		s.tasks = map[uint64]account{}
+	}
+	s.look++
+	sample.Taken = taken
+	told, lack := make([]time.Duration, len(sample.Tasks)), make([]time.Duration, len(sample.Tasks))
+	for i := range sample.Holds {
+		h := &sample.Holds[i]
+		waited := h.WaitTime
+		if h.WaitingSince != culprit.Unset {
+			waited += sample.At.Sub(h.WaitingSince)
+		}
+		told[h.Task] += waited
+		if int(h.Resource) == processor {
+			told[h.Task] += time.Duration(min(h.Gets, 1<<62))
+			lack[h.Task] = waited
+		}
+	}
+	for i := range sample.Tasks {
+		t := &sample.Tasks[i]
+		a, known := s.tasks[t.ID]
+		since := s.at
+		if !known {
+			since = t.Started
+		}
+		a.add(sample.At.Sub(max(since, t.Started)), told[i], lack[i], taken, share)
+		a.look = s.look
+		t.Starved = min(a.sum, sample.At.Sub(t.Started))
+		s.tasks[t.ID] = a
+	}
+	for id, a := range s.tasks {
+		if a.look != s.look {
+			delete(s.tasks, id)
+		}
+	}
+	s.at = sample.At
+}
+
+// add enters the time since the last look.
+func (a *account) add(span, told, lack time.Duration, taken, share float64) {
+	silent := span - (told - a.told)
+	a.sum += time.Duration(share * float64(max(lack-a.lack, 0)))
+	if silent < 0 { // it tells now what was guessed before
+		silent = -min(-silent, a.guess)
+	}
+	a.guess += silent
+	a.sum = max(a.sum+time.Duration(taken*float64(silent)), 0)
+	a.told, a.lack = told, lack
+}

@@ -1,0 +1,48 @@
+package mapped
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Others are to blame for their part of the time that a task waited for a processor, and of that of which it has told
+// nothing; what it tells later replaces the guess. A task that has a processor, or waits for another task, starves of nothing.
+func TestStarved(t *testing.T) {
+	const ms = time.Millisecond
+	const taken, share = 0.5, 0.8
+	var s starved
+	look := func(at time.Duration, cpu, lack, queue time.Duration) time.Duration {
+		sample := culprit.Sample{At: mono.Time(at), Resources: []culprit.Resource{{Name: "threads", Kind: culprit.Queue}, {Name: processorName, Kind: culprit.System}},
+			Tasks: []culprit.Task{{ID: 7, Started: mono.Time(1000 * ms)}},
+			Holds: []culprit.Hold{{WaitTime: queue, WaitingSince: culprit.Unset, HeldSince: culprit.Unset}, {Resource: 1, Gets: uint64(cpu), WaitTime: lack, WaitingSince: culprit.Unset, HeldSince: culprit.Unset}}}
+		s.enter(&sample, 1, taken, share)
+		if sample.Taken != taken {
+			t.Errorf("taken %v, expected %v", sample.Taken, taken)
+		}
+		if err := sample.Check(); err != nil {
+			t.Error(err)
+		}
+		return sample.Tasks[0].Starved
+	}
+	for _, step := range []struct {
+		what                     string
+		at, cpu, lack, queue, is time.Duration
+	}{
+		{"it waited for a thread and a processor", 1100 * ms, 0, 50 * ms, 50 * ms, 40 * ms},
+		{"it ran", 1200 * ms, 100 * ms, 50 * ms, 50 * ms, 40 * ms},
+		{"it says nothing", 1300 * ms, 100 * ms, 50 * ms, 50 * ms, 90 * ms},
+		{"and told then that it ran meanwhile", 1400 * ms, 300 * ms, 50 * ms, 50 * ms, 40 * ms},
+		{"two threads of it wait", 1500 * ms, 300 * ms, 250 * ms, 50 * ms, 200 * ms},
+	} {
+		if got := look(step.at, step.cpu, step.lack, step.queue); got != step.is {
+			t.Errorf("%s: starved %v, expected %v", step.what, got, step.is)
+		}
+	}
+	s.enter(&culprit.Sample{At: mono.Time(1600 * ms)}, 1, taken, share)
+	if len(s.tasks) != 0 {
+		t.Errorf("%d tasks are remembered that are gone", len(s.tasks))
+	}
+}
