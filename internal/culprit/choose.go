@@ -203,6 +203,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Young
 	case !limited && timed && e.fed(t, c.usage.sofar) < e.cfg.MinAge.Seconds():
 		return Starving
+	case timed && !c.dam && !v.contended(c.resource):
+		return Ordinary
 	case c.dam && (c.common || e.normal.regular(t.Kind, v.s.At) || e.without(v, c) < strange):
 		return Ordinary
 	case !c.dam && !limited && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:

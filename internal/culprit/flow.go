@@ -42,6 +42,7 @@ func (f *flow) spread(v *view, g *graph) {
 	f.pool, f.fed, f.sum = resized(f.pool, f.pools*v.r), resized(f.fed, f.pools*v.r), resized(f.sum, f.pools*v.r)
 	f.to, f.full = resized(f.to, f.pools*f.pools), resized(f.full, f.pools)
 	f.links = f.links[:0]
+	g.nobody = resized(g.nobody, v.r)
 	f.find(v, g)
 	f.connect(v, g)
 	copy(f.moving, g.direct)
@@ -133,6 +134,7 @@ func (f *flow) pass(v *view, g *graph) bool {
 		if g.waits[i] == 0 || !some(row) {
 			continue
 		}
+		addTo(g.nobody, row, g.gone[i])
 		moved = true
 		for on, lost := range g.onward[i*v.r : (i+1)*v.r] {
 			switch {
@@ -191,6 +193,7 @@ func (f *flow) settle(v *view, g *graph) {
 		if keep := 1 - g.waits[i]; keep > 0 {
 			addTo(final, f.sum[pool*v.r:(pool+1)*v.r], k.part*keep)
 		}
+		addTo(g.nobody, f.sum[pool*v.r:(pool+1)*v.r], k.part*g.gone[i])
 	}
 }
 

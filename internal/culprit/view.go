@@ -36,6 +36,7 @@ type view struct {
 	holdOf  []int32   // by task and resource: index of the hold plus 1
 
 	lostTo []float64 // by resource: sum over the foreground of lost
+	wanted []bool    // by resource: a task waits for it at present
 	levels []level   // by resource
 }
 
@@ -104,7 +105,7 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 	v.due, v.delayed = resized(v.due, v.n*v.r), resized(v.delayed, v.n)
 	v.slotFor, v.starved = resized(v.slotFor, v.n), resized(v.starved, v.n)
 	v.uses, v.holdOf = resized(v.uses, len(s.Holds)), resized(v.holdOf, v.n*v.r)
-	v.lostTo, v.levels = resized(v.lostTo, v.r), resized(v.levels, v.r)
+	v.lostTo, v.wanted, v.levels = resized(v.lostTo, v.r), resized(v.wanted, v.r), resized(v.levels, v.r)
 }
 
 // hold enters what one task has to do with one resource.
@@ -116,6 +117,7 @@ func (v *view) hold(i int, before, now *looked) {
 	v.holdOf[at] = int32(i) + 1
 	v.waited[at] = seconds(waited)
 	v.behind[h.Task] = v.behind[h.Task] || h.WaitingSince != Unset
+	v.wanted[h.Resource] = v.wanted[h.Resource] || h.WaitingSince != Unset
 
 	var waitedBefore time.Duration
 	var got uint64
@@ -246,6 +248,10 @@ func (v *view) unseen(i int) float64 {
 
 // victim reports whether task i counts as foreground.
 func (v *view) victim(i int) bool { return !v.s.Tasks[i].Background && !v.s.Tasks[i].Idle }
+
+// contended reports whether tasks lost time to resource r since the look before, or wait for it now. Where none did, whoever
+// waited for what a task holds has got it, while that one still held it.
+func (v *view) contended(r int) bool { return v.wanted[r] || v.lostTo[r] > 0 }
 
 // holds reports whether task i holds part of resource r now.
 func (v *view) holds(i, r int) bool {
