@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -22,14 +23,17 @@ import (
 // must not look like an overloaded shop.
 const objective = 250 * time.Millisecond
 
-// TestTheCulpritOfEachShop starts the example server of each language, orders
-// from it, and asks for a report, which keeps the orders waiting. The engine has
-// to cancel the report and nothing else.
-func TestTheCulpritOfEachShop(t *testing.T) {
-	for _, shop := range []struct {
-		name    string
-		command func(t *testing.T) []string
-	}{
+// healthy is for how long each shop is watched without a report.
+var healthy = flag.Duration("healthy", 2*time.Second, "how long TestNoCancelInAHealthyShop watches each shop")
+
+// shop is the example server of a language.
+type shop struct {
+	name    string
+	command func(t *testing.T) []string
+}
+
+func shops() []shop {
+	return []shop{
 		{"go", func(t *testing.T) []string {
 			program := filepath.Join(t.TempDir(), "shop")
 			Run(t, nil, needs.Program(t, "go"), "build", "-o", program, filepath.Join(Root(), "examples/culprit-go/main.go"))
@@ -41,20 +45,59 @@ func TestTheCulpritOfEachShop(t *testing.T) {
 		{"java", func(t *testing.T) []string {
 			return []string{needs.Program(t, "java"), "-cp", Jar(t, "examples/culprit-java/Culprit.java"), "Culprit"}
 		}},
-	} {
+	}
+}
+
+// watch starts a shop, the engine beside it, and customers who order from it.
+func (s *shop) watch(t *testing.T) (url string, e *enforcer, orders *atomic.Int64) {
+	t.Helper()
+	needs.Dir(t, "/proc/self/ns") // Linux
+	path := filepath.Join(t.TempDir(), "tasks")
+	engine, err := taskfile.Attach(path, taskfile.Geometry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url = start(t, append(s.command(t), path))
+	e = &enforcer{t: t, engine: engine}
+	e.start()
+	t.Cleanup(e.stop)
+	orders = customers(t, url)
+	await(t, "orders are served", func() bool { return orders.Load() > 50 && e.samples.Load() > 20 })
+	return url, e, orders
+}
+
+// TestNoCancelInAHealthyShop orders from each shop, with bursts and pauses. The engine must cancel no order.
+func TestNoCancelInAHealthyShop(t *testing.T) {
+	for _, shop := range shops() {
 		t.Run(shop.name, func(t *testing.T) {
-			needs.Dir(t, "/proc/self/ns") // Linux
-			path := filepath.Join(t.TempDir(), "tasks")
-			engine, err := taskfile.Attach(path, taskfile.Geometry{})
-			if err != nil {
-				t.Fatal(err)
+			t.Parallel()
+			url, e, orders := shop.watch(t)
+			for until := time.Now().Add(*healthy); time.Now().Before(until); time.Sleep(300 * time.Millisecond) {
+				var burst sync.WaitGroup
+				for range 32 {
+					burst.Go(func() {
+						if resp, err := http.Get(url + "/order"); err == nil { // else the listener's queue was full
+							resp.Body.Close()
+						}
+					})
+				}
+				burst.Wait()
 			}
-			url := start(t, append(shop.command(t), path))
-			e := &enforcer{t: t, engine: engine}
-			e.start()
-			defer e.stop()
-			orders := customers(t, url)
-			await(t, "orders are served", func() bool { return orders.Load() > 50 && e.samples.Load() > 20 })
+			e.stop()
+			if len(e.cancelled) > 0 {
+				t.Errorf("cancelled after %d orders: %s; expected no cancel", orders.Load(), strings.Join(e.cancelled, ", "))
+			}
+		})
+	}
+}
+
+// TestTheCulpritOfEachShop starts the example server of each language, orders
+// from it, and asks for a report, which keeps the orders waiting. The engine has
+// to cancel the report and nothing else.
+func TestTheCulpritOfEachShop(t *testing.T) {
+	for _, shop := range shops() {
+		t.Run(shop.name, func(t *testing.T) {
+			url, e, orders := shop.watch(t)
 			if status := get(t, url+"/report"); status != http.StatusServiceUnavailable {
 				t.Errorf("the report's status is %d", status)
 			}
