@@ -257,7 +257,7 @@ func (f *finder) look() {
 // clear begins a sample.
 func (f *finder) clear(now mono.Time) {
 	s := &f.sample
-	s.At, s.Blind, s.Finished = now, "", culprit.Finished{}
+	s.At, s.Blind, s.Taken, s.Finished = now, "", 0, culprit.Finished{}
 	s.Tasks, s.Holds = s.Tasks[:0], s.Holds[:0]
 	s.Resources = append(s.Resources[:0], culprit.Resource{Name: "slots", Kind: culprit.Queue})
 	s.Resources = append(s.Resources, f.file.resources...)
@@ -271,6 +271,7 @@ func (f *finder) see() {
 	g.mu.Lock()
 	now := g.now()
 	f.clear(now)
+	f.sample.Taken = g.others
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
 	g.mu.Unlock()
