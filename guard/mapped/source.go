@@ -23,7 +23,7 @@ type Source struct {
 	// resources are those of look, whose processors have another name in the file.
 	resources  []culprit.Resource
 	processors processors
-	starved    starved
+	starvation culprit.Starvation
 }
 
 // NewSource returns a Source that has the file, and closes it. Server is the name of the package in errors.
@@ -42,7 +42,7 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 	s.resources = append(s.resources[:0], file.Sample.Resources...)
 	processor := s.processors.look(s.resources, file.Origins, time.Now())
 	l.Sample.Resources = s.resources
-	s.starved.enter(&l.Sample, processor, s.processors.taken, s.processors.share)
+	s.starvation.Enter(&l.Sample, processor, s.processors.taken, s.processors.share)
 	for i := range file.Origins {
 		kind, o := file.Sample.Tasks[i].Kind, &file.Origins[i]
 		session := s.describe(kind, s.file.Name(kind))

@@ -233,6 +233,15 @@ func (g *graph) shares(v *view, horizon float64) {
 	}
 }
 
+// occupies returns the part of a queue that task i has now, however soon it lets go; 0 for other kinds.
+func (g *graph) occupies(v *view, i, on int) float64 {
+	h := v.holdOf[i*v.r+on]
+	if h == 0 || v.s.Resources[on].Kind != Queue || g.queued[on].edges {
+		return 0
+	}
+	return ratio(v.uses[h-1].now, g.queued[on].used)
+}
+
 // dammed reports whether shared waiters of lock r wait for a pending exclusive
 // request alone.
 func (p *poolOf) dammed() bool { return p.dam >= 0 && p.exclusiveHolders == 0 && p.gain > 0 }

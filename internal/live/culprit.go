@@ -128,19 +128,20 @@ type finder struct {
 	notify func(CulpritNotice)
 	log    *audit.Lines // nil: none
 
-	mu       sync.Mutex // before that of the gate
-	closed   bool
-	timer    *time.Timer
-	recorder *audit.Recorder
-	engine   culprit.Config
-	mode     culprit.Mode // where the gate enforces
-	begun    bool         // the log
-	sample   culprit.Sample
-	kinds    []what // of the sample's tasks, at the same indices
-	last     mono.Time
-	empty    int // looks in a row that saw nothing
-	file     file
-	stats    CulpritStats
+	mu         sync.Mutex // before that of the gate
+	closed     bool
+	timer      *time.Timer
+	recorder   *audit.Recorder
+	engine     culprit.Config
+	mode       culprit.Mode // where the gate enforces
+	begun      bool         // the log
+	sample     culprit.Sample
+	kinds      []what // of the sample's tasks, at the same indices
+	last       mono.Time
+	empty      int // looks in a row that saw nothing
+	file       file
+	starvation culprit.Starvation
+	stats      CulpritStats
 }
 
 // find begins to look for culprits.
@@ -271,11 +272,12 @@ func (f *finder) see() {
 	g.mu.Lock()
 	now := g.now()
 	f.clear(now)
-	f.sample.Taken = g.others
+	others := min(g.others, 1)
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
 	g.mu.Unlock()
 	f.kinds = f.file.see(&f.sample, f.kinds, g.Objective())
+	f.starvation.Enter(&f.sample, -1, others, 0)
 }
 
 // observe has the engine decide, and writes down what it decided.

@@ -1,19 +1,20 @@
-package mapped
+package culprit
 
 import (
 	"time"
 
-	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// starved tells for how long other programs had the processors that tasks needed. Of what a task says that it waited for one, others
-// are to blame for their part of what was used. A server that lacks processors tells late what its tasks did: of time of which a task has not told
-// anything yet, others are taken to be to blame for their part of the processors.
-type starved struct {
+// Starvation tells sources for how long other programs had the processors that tasks needed. Of what a task says that it waited for one, others
+// are to blame for their part of what was used. A server that lacks processors tells late what its tasks did, and some tell nothing: of time of which a
+// task has told nothing, others are taken to be to blame for their part of the processors. The zero value is ready; it is for one goroutine.
+type Starvation struct {
 	at    mono.Time // of the look before
 	look  uint64
 	tasks map[uint64]account
+
+	told, lack []time.Duration // by task of a sample
 }
 
 // account is what is known of a task.
@@ -25,25 +26,25 @@ type account struct {
 	look  uint64
 }
 
-// enter fills in Taken, and Starved of the tasks. Of the machine's processors others took the part taken since the look before, and
+// Enter fills in Taken of a sample, and Starved of its tasks. Of the machine's processors others took the part taken since the look before, and
 // the part share of what was used of them; processor is the resource's index, -1 if the server has none.
-func (s *starved) enter(sample *culprit.Sample, processor int, taken, share float64) {
+func (s *Starvation) Enter(sample *Sample, processor int, taken, share float64) {
 	if s.tasks == nil {
 		s.tasks = map[uint64]account{}
 	}
 	s.look++
 	sample.Taken = taken
-	told, lack := make([]time.Duration, len(sample.Tasks)), make([]time.Duration, len(sample.Tasks))
+	s.told, s.lack = resized(s.told, len(sample.Tasks)), resized(s.lack, len(sample.Tasks))
 	for i := range sample.Holds {
 		h := &sample.Holds[i]
 		waited := h.WaitTime
-		if h.WaitingSince != culprit.Unset {
+		if h.WaitingSince != Unset {
 			waited += sample.At.Sub(h.WaitingSince)
 		}
-		told[h.Task] += waited
+		s.told[h.Task] += waited
 		if int(h.Resource) == processor {
-			told[h.Task] += time.Duration(min(h.Gets, 1<<62))
-			lack[h.Task] = waited
+			s.told[h.Task] += time.Duration(min(h.Gets, 1<<62))
+			s.lack[h.Task] = waited
 		}
 	}
 	for i := range sample.Tasks {
@@ -53,7 +54,7 @@ func (s *starved) enter(sample *culprit.Sample, processor int, taken, share floa
 		if !known {
 			since = t.Started
 		}
-		a.add(sample.At.Sub(max(since, t.Started)), told[i], lack[i], taken, share)
+		a.add(sample.At.Sub(max(since, t.Started)), s.told[i], s.lack[i], taken, share)
 		a.look = s.look
 		t.Starved = min(a.sum, sample.At.Sub(t.Started))
 		s.tasks[t.ID] = a

@@ -1,24 +1,23 @@
-package mapped
+package culprit
 
 import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // Others are to blame for their part of the time that a task waited for a processor, and of that of which it has told
 // nothing; what it tells later replaces the guess. A task that has a processor, or waits for another task, starves of nothing.
-func TestStarved(t *testing.T) {
+func TestStarvation(t *testing.T) {
 	const ms = time.Millisecond
 	const taken, share = 0.5, 0.8
-	var s starved
+	var s Starvation
 	look := func(at time.Duration, cpu, lack, queue time.Duration) time.Duration {
-		sample := culprit.Sample{At: mono.Time(at), Resources: []culprit.Resource{{Name: "threads", Kind: culprit.Queue}, {Name: processorName, Kind: culprit.System}},
-			Tasks: []culprit.Task{{ID: 7, Started: mono.Time(1000 * ms)}},
-			Holds: []culprit.Hold{{WaitTime: queue, WaitingSince: culprit.Unset, HeldSince: culprit.Unset}, {Resource: 1, Gets: uint64(cpu), WaitTime: lack, WaitingSince: culprit.Unset, HeldSince: culprit.Unset}}}
-		s.enter(&sample, 1, taken, share)
+		sample := Sample{At: mono.Time(at), Resources: []Resource{{Name: "threads", Kind: Queue}, {Name: "processor", Kind: System}},
+			Tasks: []Task{{ID: 7, Started: mono.Time(1000 * ms)}},
+			Holds: []Hold{{WaitTime: queue, WaitingSince: Unset, HeldSince: Unset}, {Resource: 1, Gets: uint64(cpu), WaitTime: lack, WaitingSince: Unset, HeldSince: Unset}}}
+		s.Enter(&sample, 1, taken, share)
 		if sample.Taken != taken {
 			t.Errorf("taken %v, expected %v", sample.Taken, taken)
 		}
@@ -41,7 +40,7 @@ func TestStarved(t *testing.T) {
 			t.Errorf("%s: starved %v, expected %v", step.what, got, step.is)
 		}
 	}
-	s.enter(&culprit.Sample{At: mono.Time(1600 * ms)}, 1, taken, share)
+	s.Enter(&Sample{At: mono.Time(1600 * ms)}, 1, taken, share)
 	if len(s.tasks) != 0 {
 		t.Errorf("%d tasks are remembered that are gone", len(s.tasks))
 	}
