@@ -49,7 +49,7 @@ func count(name string) int {
 }
 
 // look enters into the resources what others use of the processors, and gives these their plain name. It returns the index of the
-// processors, -1 if the server does not show them.
+// processors, -1 if the server does not show them; then it may use as many as its process.
 func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origin, now time.Time) (at int) {
 	at = -1
 	for r := range resources {
@@ -62,6 +62,10 @@ func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origi
 				resources[r].Others = p.others
 			}
 		}
+	}
+	if pid := server(origins); at < 0 && pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver) {
+		u := used(pid)
+		p.measure(pid, u.of, now, u)
 	}
 	return at
 }

@@ -229,7 +229,7 @@ func (e *Engine) judge(v *view, c *contender) Why {
 // which others than the tasks had the processor that it needed.
 func (e *Engine) fed(t *Task, sofar float64) float64 {
 	age := e.view.s.At.Sub(t.Started).Seconds()
-	own := max(age-t.Starved.Seconds(), 0)
+	own := max(age-t.Starved.Seconds()-t.MayStarve.Seconds(), 0)
 	return min(own, sofar*ratio(own, age))
 }
 

@@ -53,6 +53,9 @@ type Task struct {
 	// Starved is for how long, since it began, others than the tasks had the processor that it needed to go on: other
 	// programs on the machine, say. It is judged as if it had begun, and got what it holds, so much later. Default 0.
 	Starved time.Duration `json:"starved,omitzero"`
+	// MayStarve is for how much longer that may have been so, of time of which nothing else is known. It makes the task younger, too, but takes no
+	// blame from it. Default 0.
+	MayStarve time.Duration `json:"may_starve,omitzero"`
 	// Background tasks have no latency objective, so they are no victims.
 	Background bool `json:"background,omitzero"`
 	// Idle tasks hold things and run nothing, such as an idle transaction.

@@ -24,7 +24,7 @@ type script struct {
 //	resources table=lock pool=queue disk=(system,OTHERS) …
 //	look at=1s [done=N timed=N late=N blind=view anew=true taken=PERCENT]
 //	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
-//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [starved=] [barred=] [steps=] [background] [idle] [ending]
+//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [starved=] [maystarve=] [barred=] [steps=] [background] [idle] [ending]
 //	  WAITER>BLOCKER R
 //	calm until=INSTANT every=DURATION done=N          looks in which nobody is in flight
 //
@@ -152,6 +152,8 @@ func (s *script) line(t *testing.T, d *datadriven.TestData, sample *Sample, word
 		case "progress":
 			k, n, _ := strings.Cut(v, "/")
 			task.Done, task.Total = uint64(number(t, d, k)), uint64(number(t, d, n))
+		case "maystarve":
+			task.MayStarve = duration(t, d, v)
 		case "starved":
 			task.Starved = duration(t, d, v)
 		case "undo":

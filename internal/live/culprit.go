@@ -141,6 +141,7 @@ type finder struct {
 	empty      int // looks in a row that saw nothing
 	file       file
 	starvation culprit.Starvation
+	busy       busy
 	stats      CulpritStats
 }
 
@@ -272,12 +273,16 @@ func (f *finder) see() {
 	g.mu.Lock()
 	now := g.now()
 	f.clear(now)
-	others := min(g.others, 1)
+	others, measured := g.others, g.othersAt
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
 	g.mu.Unlock()
 	f.kinds = f.file.see(&f.sample, f.kinds, g.Objective())
-	f.starvation.Enter(&f.sample, -1, others, 0)
+	if now.Sub(measured) > 2*hostGap || measured == 0 { // nothing measures how long bytes lie in sockets
+		f.busy.look(now)
+		others = f.busy.others
+	}
+	f.starvation.Enter(&f.sample, -1, min(others, 1), 0)
 }
 
 // observe has the engine decide, and writes down what it decided.

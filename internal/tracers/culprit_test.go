@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/procfs"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/needs"
 	"github.com/spillgate/spillgate/internal/taskfile"
@@ -190,6 +191,27 @@ type enforcer struct {
 	once      sync.Once
 	samples   atomic.Int64
 	cancelled []string // kinds
+
+	starvation culprit.Starvation
+	taken      float64 // by others than the shop, of the processors, as of at
+	at         time.Time
+	own, used  time.Duration // by the shop, by all programs
+}
+
+// others measures which part of the processors others than the shop use.
+func (e *enforcer) others(shop int) float64 {
+	now := time.Now()
+	span := now.Sub(e.at)
+	if span < 200*time.Millisecond {
+		return e.taken
+	}
+	own, _ := procfs.CPU(int64(shop))
+	all, n := procfs.BusyFor(int64(shop))
+	if e.taken = 0; e.used > 0 && n > 0 {
+		e.taken = min(max(float64((all-e.used)-(own-e.own))/float64(span)/float64(n), 0), 1)
+	}
+	e.at, e.own, e.used = now, own, all
+	return e.taken
 }
 
 func (e *enforcer) start() {
@@ -213,6 +235,9 @@ func (e *enforcer) start() {
 // see hands a look to the engine and carries its action out.
 func (e *enforcer) see(look *taskfile.Look) {
 	e.samples.Add(1)
+	if n := len(look.Origins); n > 0 {
+		e.starvation.Enter(&look.Sample, -1, e.others(look.Origins[n-1].PID), 0)
+	}
 	action := e.policy.Observe(&look.Sample).Action
 	if action.Step == culprit.NoStep {
 		return
