@@ -9,7 +9,6 @@ const ownEvery = 500 * time.Millisecond
 // at a time, in its first thread. It is for one goroutine. The zero value is ready.
 type Lack struct {
 	meter Meter
-	at    time.Time
 
 	known   map[int64]time.Duration // what a process had used
 	counted time.Time
@@ -24,7 +23,7 @@ func (l *Lack) Begin(now time.Time) {
 		l.known = map[int64]time.Duration{}
 	}
 	l.meter.Begin()
-	if l.at = now; now.Sub(l.counted) >= ownEvery {
+	if now.Sub(l.counted) >= ownEvery {
 		l.count(now)
 	}
 }

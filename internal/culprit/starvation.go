@@ -22,6 +22,9 @@ type Starvation struct {
 // of OpenSearch lacked a processor for up to 0.87 of theirs, at a load of 45 on two processors.
 const mostStarving = 0.9
 
+// mostTold bounds what is believed of a task and one resource: whatever a file says, the sums of all resources stay numbers.
+const mostTold = 1 << 20 * time.Second
+
 // account is what is known of a task.
 type account struct {
 	told   time.Duration // what the task said that it did, or waited for, as of the last look
@@ -48,9 +51,10 @@ func (s *Starvation) Enter(sample *Sample, processor int, taken, share float64) 
 		if h.WaitingSince != Unset {
 			waited += sample.At.Sub(h.WaitingSince)
 		}
+		waited = min(waited, mostTold)
 		s.told[h.Task] += waited
 		if int(h.Resource) == processor {
-			s.told[h.Task] += time.Duration(min(h.Gets, 1<<62))
+			s.told[h.Task] += time.Duration(min(h.Gets, uint64(mostTold)))
 			s.lack[h.Task], s.tells[h.Task] = waited, true
 		}
 	}
@@ -64,8 +68,9 @@ func (s *Starvation) Enter(sample *Sample, processor int, taken, share float64) 
 		a.add(sample.At.Sub(max(since, t.Started)), s.told[i], s.lack[i], taken, share, s.tells[i])
 		a.look = s.look
 		age := sample.At.Sub(t.Started)
-		t.Starved = min(a.sum, age)
-		t.MayStarve = min(a.may, age-t.Starved)
+		a.sum = min(max(a.sum, 0), age)
+		a.may = min(max(a.may, 0), age-a.sum)
+		t.Starved, t.MayStarve = a.sum, a.may
 		s.tasks[t.ID] = a
 	}
 	for id, a := range s.tasks { //lint:ordered each is forgotten or not by itself
@@ -88,6 +93,6 @@ func (a *account) add(span, told, lack time.Duration, taken, share float64, tell
 	if !tells {
 		to, taken = &a.may, min(taken, mostStarving)
 	}
-	*to = max(*to+time.Duration(taken*float64(silent)), 0)
+	*to += time.Duration(taken * float64(silent))
 	a.told, a.lack = told, lack
 }

@@ -53,3 +53,21 @@ func TestStarvation(t *testing.T) {
 		t.Errorf("%d tasks are remembered that are gone", len(s.tasks))
 	}
 }
+
+// Whatever a file says of a task, the sample is one that the engine takes.
+func TestStarvationOfNonsense(t *testing.T) {
+	var s Starvation
+	for i := range 4 {
+		at := mono.Time(i+1) * mono.Time(time.Second)
+		big := []uint64{0, 1<<64 - 1, 5, 1 << 63}[i]
+		sample := Sample{At: at, Resources: []Resource{{Kind: System}, {Kind: Lock}}, Tasks: []Task{{ID: 1}},
+			Holds: []Hold{{Gets: big, WaitTime: time.Duration(big >> 1), WaitingSince: Unset, HeldSince: Unset}, {Resource: 1, WaitTime: time.Duration(big >> 1), WaitingSince: Unset, HeldSince: Unset}}}
+		s.Enter(&sample, 0, 1, 1)
+		if err := sample.Check(); err != nil {
+			t.Error(err)
+		}
+		if got := sample.Tasks[0]; got.Starved+got.MayStarve > time.Duration(at) {
+			t.Errorf("starved %v and %v of %v", got.Starved, got.MayStarve, time.Duration(at))
+		}
+	}
+}
