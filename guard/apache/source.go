@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
 // What the names begin with that the module gives to workers: processes, or threads, whose requests
@@ -64,6 +65,8 @@ type Source struct {
 	pid     int64 // of a process of Apache, 0 if none was seen
 	queue   *track.Tracker
 	backlog []procfs.Pending
+	lack    procfs.Lack
+	starved map[uint64]time.Duration // of the tasks of the last look
 	look    track.Look
 }
 
@@ -133,6 +136,7 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 	}
 	l := &s.look
 	l.Sample, l.Sessions, l.Notes = file.Sample, l.Sessions[:0], l.Notes[:0]
+	s.starve(l, file.Origins)
 	for i := range file.Origins {
 		s.pid = int64(file.Origins[i].PID)
 		l.Sessions = append(l.Sessions, s.session(&file.Sample.Tasks[i], &file.Origins[i]))
@@ -142,6 +146,23 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 		l.Notes = append(l.Notes, "the task file has fewer slots than Apache has workers; stop Apache and the guard, remove it and start Apache first")
 	}
 	return l, nil
+}
+
+// starve enters what other programs took of the processors, and from which requests.
+func (s *Source) starve(l *track.Look, origins []taskfile.Origin) {
+	s.lack.Begin(time.Now())
+	l.Sample.Taken = s.lack.Taken()
+	was := s.starved
+	s.starved = make(map[uint64]time.Duration, len(origins))
+	for i := range origins {
+		t := &l.Sample.Tasks[i]
+		lack, ok := s.lack.Of(int64(origins[i].PID))
+		if !ok {
+			continue
+		}
+		t.Starved = min(was[t.ID]+lack, l.Sample.At.Sub(t.Started))
+		s.starved[t.ID] = t.Starved
+	}
 }
 
 // arrivals adds what lies in the accept queue. It waits for a worker if all are taken; else for a

@@ -23,6 +23,8 @@ type processors struct {
 	last   usage
 	at     time.Time // of it
 	others float64   // nanoseconds a second
+	taken  float64   // the part of the processors that others used
+	share  float64   // their part of what was used
 	known  bool
 }
 
@@ -46,19 +48,26 @@ func count(name string) int {
 	return max(n, 0)
 }
 
-// look enters into the resources what others use of the processors, and gives these their plain name.
-func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origin, now time.Time) {
+// look enters into the resources what others use of the processors, and gives these their plain name. It returns the index of the
+// processors, -1 if the server does not show them; then it may use as many as its process.
+func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origin, now time.Time) (at int) {
+	at = -1
 	for r := range resources {
 		if n := count(resources[r].Name); n > 0 {
 			if pid := server(origins); pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver) {
 				p.measure(pid, n, now, used(pid))
 			}
-			resources[r].Name = processorName
+			resources[r].Name, at = processorName, r
 			if p.known {
 				resources[r].Others = p.others
 			}
 		}
 	}
+	if pid := server(origins); at < 0 && pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver) {
+		u := used(pid)
+		p.measure(pid, u.of, now, u)
+	}
+	return at
 }
 
 // server returns the process of the tasks, 0 if there are none.
@@ -83,10 +92,14 @@ func used(pid int64) (u usage) {
 // in a container with a limit, others are in its way only as far as they use more than it leaves to them.
 func (p *processors) measure(pid int64, n int, now time.Time, u usage) {
 	span, last := now.Sub(p.at), p.last
+	p.taken, p.share = 0, 0
 	if p.known = u.of > 0 && u.of == last.of && pid == p.pid && u.own >= last.own && u.all >= last.all && span < time.Minute; p.known {
 		own := u.own - last.own
 		left := time.Duration(max(u.of-n, 0)) * span
-		p.others = float64(max(min(time.Duration(n)*span, u.all-last.all-left)-own, 0)) / span.Seconds()
+		others := max(min(time.Duration(n)*span, u.all-last.all-left)-own, 0)
+		p.others = float64(others) / span.Seconds()
+		p.taken = min(float64(others)/(float64(n)*float64(span)), 1)
+		p.share = float64(others) / float64(max(others+own, 1))
 	}
 	p.pid, p.last, p.at = pid, u, now
 }

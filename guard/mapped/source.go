@@ -23,6 +23,7 @@ type Source struct {
 	// resources are those of look, whose processors have another name in the file.
 	resources  []culprit.Resource
 	processors processors
+	starvation culprit.Starvation
 }
 
 // NewSource returns a Source that has the file, and closes it. Server is the name of the package in errors.
@@ -39,8 +40,9 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 	l := &s.look
 	l.Sample, l.Sessions, l.Notes = file.Sample, l.Sessions[:0], l.Notes[:0]
 	s.resources = append(s.resources[:0], file.Sample.Resources...)
-	s.processors.look(s.resources, file.Origins, time.Now())
+	processor := s.processors.look(s.resources, file.Origins, time.Now())
 	l.Sample.Resources = s.resources
+	s.starvation.Enter(&l.Sample, processor, s.processors.taken, s.processors.share)
 	for i := range file.Origins {
 		kind, o := file.Sample.Tasks[i].Kind, &file.Origins[i]
 		session := s.describe(kind, s.file.Name(kind))

@@ -533,3 +533,46 @@ func TestSnapshotIsSeen(t *testing.T) {
 		c.do("ROLLBACK")
 	}
 }
+
+// The guard's statements mean the same whatever the server's settings for new sessions are: a dialect, an empty text that is no
+// value, and a time zone that is not that of the machine, in which InnoDB tells when transactions began.
+func TestSettingsOfNewSessions(t *testing.T) {
+	url := start(t)
+	root, err := sql.Open("mysql", server.s.MySQLDSN("mysql", true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	set := func(mode, zone string) {
+		if _, err := root.Exec("SET GLOBAL sql_mode = ?", mode); err != nil {
+			t.Error(err)
+		}
+		if _, err := root.Exec("SET GLOBAL time_zone = ?", zone); err != nil {
+			t.Error(err)
+		}
+	}
+	var mode string
+	if err := root.QueryRow("SELECT @@GLOBAL.sql_mode").Scan(&mode); err != nil {
+		t.Fatal(err)
+	}
+	holder, waiter := client(t), client(t)
+	set("ORACLE,EMPTY_STRING_IS_NULL,ANSI_QUOTES,PAD_CHAR_TO_FULL_LENGTH", "+05:00")
+	defer set(mode, "SYSTEM")
+	s := open(t, url)
+	holder.do("BEGIN")
+	holder.do("UPDATE t SET v = v + 1 WHERE id = 1")
+	waiter.begin("UPDATE t SET v = v + 1 WHERE id = 1")
+	l := looktest.Until(t, s, "an edge", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	for i := range l.Sample.Tasks {
+		if age := l.Sample.At.Sub(l.Sample.Tasks[i].Started); age > time.Hour {
+			t.Errorf("%q is %v old, expected seconds", l.Sessions[i].Statement.Text, age)
+		}
+	}
+	blocker := l.Sample.Edges[0].Blocker
+	if done, err := s.Act(t.Context(), l.Sample.Tasks[blocker].ID, culprit.Session); !done || err != nil {
+		t.Errorf("the holder was not ended: %v, %v", done, err)
+	}
+	if err := waiter.ends(); err != nil {
+		t.Error(err)
+	}
+}

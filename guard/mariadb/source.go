@@ -124,6 +124,8 @@ func parse(text string) (cfg *mysql.Config, isMySQL bool, err error) {
 	if u.Scheme == "mariadb" { // the name came to MariaDB with version 11
 		cfg.Params = map[string]string{"tx_isolation": "'READ-UNCOMMITTED'", "lock_wait_timeout": "1", "autocommit": "1", "max_statement_time": "1"}
 	}
+	// The server's own may be another dialect, and another zone than that of the machine, in which InnoDB tells when transactions began.
+	cfg.Params["sql_mode"], cfg.Params["time_zone"] = "''", "'SYSTEM'"
 	for name, values := range u.Query() {
 		if name != "tls" {
 			return nil, false, fmt.Errorf("mariadb: the URL has the parameter %q, expected none but tls", name)

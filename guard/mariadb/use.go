@@ -53,6 +53,8 @@ func (b *builder) consume(v *view, done uint64) {
 		b.used = append(b.used, u)
 	}
 	part := b.meter.Part(cpu)
+	all, own := b.meter.Load(v.at.Sub(b.before), cpu)
+	b.tracker.Taken(all - own)
 	b.starved = time.Duration(float64(delay)*part) > cpu
 	m := machine{storing: storing, lacks: part * float64(delay) / max(float64(cpu+delay), 1), holder: holder}
 	m.dear, m.sleeps = b.dear(v, held, running, slept, done, time.Duration(float64(lacked)*part))
@@ -63,6 +65,7 @@ func (b *builder) consume(v *view, done uint64) {
 			continue
 		}
 		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(float64(u.Delay)*part))
+		b.tracker.Starves(u.entry, time.Duration(float64(u.Delay)*(1-part)))
 		if u.IO {
 			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)
 		}

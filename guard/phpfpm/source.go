@@ -38,6 +38,7 @@ type Source struct {
 	ended    uint64             // accepted less active
 	seen     bool
 	accepted uint64
+	lack     procfs.Lack
 }
 
 // Open reads the page once.
@@ -96,6 +97,8 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 // build makes the look of a page.
 func (s *Source) build(page *status, now mono.Time) *track.Look {
 	s.tracker.Begin(now)
+	s.lack.Begin(time.Now())
+	s.tracker.Taken(s.lack.Taken())
 	clear(s.targets)
 	own := 0
 	for i := range page.Workers {
@@ -116,6 +119,9 @@ func (s *Source) build(page *status, now mono.Time) *track.Look {
 		s.targets[t.ID] = *w
 		if procfs.Beside(w.PID, program) { // else it was ended, and the master has not noticed
 			t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
+			if lack, ok := s.lack.Of(w.PID); ok {
+				s.tracker.Starves(e, lack)
+			}
 		}
 		s.tracker.Holds(e, workers, began, 1, false)
 	}

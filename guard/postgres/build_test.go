@@ -28,9 +28,14 @@ func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 		}
 		return r
 	}
+	var starved map[int64]time.Duration
 	look := func(at mono.Time, rows ...activityRow) map[int64]map[int]culprit.Hold {
 		l := b.build(&input{at: at, summary: summary{now: clock, finished: 2}, rows: rows, super: true, maySignal: true,
 			usage: func(pid int64) (procfs.Usage, bool) { return used[pid], true }})
+		starved = map[int64]time.Duration{}
+		for i := range l.Sample.Tasks {
+			starved[l.Sessions[i].Process] = l.Sample.Tasks[i].Starved
+		}
 		found := map[int64]map[int]culprit.Hold{}
 		for _, h := range l.Sample.Holds {
 			pid := l.Sessions[h.Task].Process
@@ -53,6 +58,9 @@ func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 
 	if h := got[1][processor]; h.Gets != uint64(50*ms) || h.WaitTime <= 0 || h.WaitTime > 10*ms || got[1][wal].Gets != 9000 || got[1][buffers].Gets != 7000 {
 		t.Errorf("the report: %+v", got[1])
+	}
+	if sum := got[1][processor].WaitTime + starved[1]; sum < 10*ms-2 || sum > 10*ms+2 {
+		t.Errorf("the report lost %v to other sessions and %v to other programs, expected its 10 ms without a processor in all", got[1][processor].WaitTime, starved[1])
 	}
 	// 40 ms of a processor in 100 ms by two statements at once: each has 20 % of one.
 	if h := got[2][processor]; h.Gets != uint64(2*ms) || h.WaitTime <= 0 || h.WaitTime > 6667*time.Microsecond {

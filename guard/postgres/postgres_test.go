@@ -484,3 +484,23 @@ func BenchmarkLook(b *testing.B) {
 		}
 	}
 }
+
+// A user's function that fits the guard's statements better than the server's own is not called with the guard's rights.
+func TestFunctionsOfUsersAreNotCalled(t *testing.T) {
+	super, least := start(t)
+	root := connect(t, strings.Replace(super, "postgres@", "postgres:@", 1)) // not as the application
+	root.do("GRANT CREATE ON SCHEMA public TO app")
+	user := connect(t, super)
+	user.do(`CREATE FUNCTION public.concat_ws(text, text, oid, oid, integer, smallint, text, xid, oid, oid, smallint) RETURNS text LANGUAGE plpgsql AS
+'BEGIN RAISE EXCEPTION ''called by %'', current_user; END'`)
+	t.Cleanup(func() {
+		_, _ = user.Exec(context.Background(), "DROP FUNCTION public.concat_ws(text, text, oid, oid, integer, smallint, text, xid, oid, oid, smallint)")
+		_, _ = root.Exec(context.Background(), "REVOKE CREATE ON SCHEMA public FROM app")
+	})
+	s := open(t, least)
+	holder, waiter := connect(t, super), connect(t, super)
+	holder.do("BEGIN; LOCK TABLE t IN EXCLUSIVE MODE")
+	waiter.begin("UPDATE t SET v = v + 1 WHERE id = 1")
+	looktest.Until(t, s, "an edge", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	holder.do("COMMIT")
+}

@@ -85,7 +85,8 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = 5 * time.Second
 	}
-	for name, value := range map[string]string{"application_name": Application, "jit": "off", "statement_timeout": ownTimeout, "lock_timeout": "500",
+	// Users may have functions that fit a statement better than the server's own: without search_path these would run with the guard's rights.
+	for name, value := range map[string]string{"application_name": Application, "search_path": "pg_catalog", "jit": "off", "statement_timeout": ownTimeout, "lock_timeout": "500",
 		"max_parallel_workers_per_gather": "0", "default_transaction_read_only": "on"} {
 		cfg.RuntimeParams[name] = value
 	}

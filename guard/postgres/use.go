@@ -82,6 +82,8 @@ func (b *builder) measure(in *input, entries map[int64]*track.Entry, leaders map
 		}
 	}
 	b.use.part = b.meter.Part(cpu)
+	all, own := b.meter.Load(in.at.Sub(b.before), cpu)
+	b.tracker.Taken(all - own)
 	b.use.starved = !storing && time.Duration(float64(delay)*b.use.part) > cpu
 }
 
@@ -129,6 +131,7 @@ func (b *builder) consume(in *input, entries map[int64]*track.Entry, holder *tra
 			delay *= 1 - lost.wait
 		}
 		b.tracker.Consumes(u.entry, processor, uint64(u.CPU), time.Duration(delay))
+		b.tracker.Starves(u.entry, time.Duration(float64(u.Delay)*(1-b.use.part)/float64(b.use.processes[u.entry])))
 		if u.IO {
 			b.tracker.Consumes(u.entry, wal, u.Written, 0)
 			b.tracker.Consumes(u.entry, storage, u.Read+u.Written, 0)

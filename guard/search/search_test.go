@@ -321,6 +321,18 @@ func TestNewNode(t *testing.T) {
 	if _, err := s.Look(t.Context()); err != nil || s.in.processors[fakeNode] != 2 {
 		t.Errorf("%v, %v processors, expected 2", err, s.in.processors[fakeNode])
 	}
+	// One that does not describe itself is not asked for at each look, nor does an answer that fails blind the next looks.
+	delete(s.in.processors, fakeNode)
+	f.statuses["/_nodes/os"] = http.StatusInternalServerError
+	for range 3 {
+		if _, err := s.Look(t.Context()); err != nil {
+			t.Errorf("right after it was asked for: %v", err)
+		}
+	}
+	s.asked = time.Now().Add(-nodesAgain)
+	if _, err := s.Look(t.Context()); err == nil {
+		t.Error("it is never asked for again")
+	}
 }
 
 // Without the right to cancel the guard looks, and says what is missing.

@@ -34,6 +34,10 @@ const detailRate = 4 << 20
 // detailAgain is for how long no detailed list is asked for after one that failed: a few looks without texts, which tell of tasks all the same.
 const detailAgain = time.Second
 
+// nodesAgain is for how long nodes are not asked again what they have: one that is counted may never describe itself, or the answer
+// may fail. Until then it counts as one of one processor.
+const nodesAgain = 10 * time.Second
+
 // Source is a cluster, or one node of it. It is for one goroutine. The methods do what those of guard.Source do.
 type Source interface {
 	Look(ctx context.Context) (*track.Look, error)
@@ -49,6 +53,7 @@ type cluster struct {
 	builder *builder
 	in      input
 	due     time.Time     // from when on a detailed list may be asked for
+	asked   time.Time     // when nodes were asked last what they have
 	absent  mapped.Absent // the task file that it does not read
 }
 
@@ -123,7 +128,7 @@ func (s *cluster) describe(nodes map[string]nodeInfo) {
 	}
 }
 
-// newcomers asks again what nodes have if one of those that were counted was not there then.
+// newcomers asks again what nodes have, if one of those that were counted was not there then, but every nodesAgain at most.
 func (s *cluster) newcomers(ctx context.Context) error {
 	known := true
 	for id := range s.in.nodes {
@@ -131,9 +136,10 @@ func (s *cluster) newcomers(ctx context.Context) error {
 			known = false
 		}
 	}
-	if known {
+	if known || time.Since(s.asked) < nodesAgain {
 		return nil
 	}
+	s.asked = time.Now()
 	body, err := s.Looks.Do(ctx, http.MethodGet, nodesPath, rightNodes)
 	if err != nil {
 		return err

@@ -70,6 +70,7 @@ type Entry struct {
 	id      uint64
 	look    uint64
 	delayed uint64 // the last look at which it had lost half of its time since the one before
+	starved time.Duration
 	cells   [MaxResources]cell
 }
 
@@ -143,7 +144,7 @@ func (t *Tracker) Task(k Key, started mono.Time) *Entry {
 	}
 	e.look, e.Index = t.n, len(t.order)
 	t.order = append(t.order, e)
-	t.look.Sample.Tasks = append(t.look.Sample.Tasks, culprit.Task{ID: e.id, Started: t.past(started)})
+	t.look.Sample.Tasks = append(t.look.Sample.Tasks, culprit.Task{ID: e.id, Started: t.past(started), Starved: e.starved})
 	t.look.Sessions = append(t.look.Sessions, Session{})
 	return e
 }
@@ -201,6 +202,16 @@ func (t *Tracker) Consumes(e *Entry, resource int, units uint64, delay time.Dura
 		e.delayed = t.n
 	}
 }
+
+// Starves tells that others than the tasks had a processor that e needed, for a while of the time since the look before.
+func (t *Tracker) Starves(e *Entry, d time.Duration) {
+	task := &t.look.Sample.Tasks[e.Index]
+	e.starved += min(max(d, 0), t.at.Sub(max(t.prev, task.Started)))
+	task.Starved = e.starved
+}
+
+// Taken tells which part of the machine's processors others than the tasks used since the look before.
+func (t *Tracker) Taken(part float64) { t.look.Sample.Taken = min(max(part, 0), 1) }
 
 func (e *Entry) cell(resource int) *cell {
 	c := &e.cells[resource]

@@ -182,3 +182,22 @@ func TestCompletions(t *testing.T) {
 		t.Errorf("%d after a reset, expected what was seen", got)
 	}
 }
+
+// What a task starves adds up over the looks, and is no more than the time since the look before.
+func TestStarves(t *testing.T) {
+	tr := New(lock())
+	for i, want := range []time.Duration{20, 50, 50, 150} {
+		at := (1000 + mono.Time(i)*100) * ms
+		tr.Begin(at)
+		e := tr.Task(Key{Process: 1}, 980*ms)
+		tr.Starves(e, []time.Duration{50, 30, -5, 500}[i]*time.Millisecond)
+		tr.Taken(float64(i) - 1)
+		s := tr.End(0).Sample
+		if got := s.Tasks[0].Starved; got != want*time.Millisecond {
+			t.Errorf("look %d: starved %v, expected %v", i, got, want*time.Millisecond)
+		}
+		if want := min(max(float64(i)-1, 0), 1); s.Taken != want {
+			t.Errorf("look %d: taken %v, expected %v", i, s.Taken, want)
+		}
+	}
+}

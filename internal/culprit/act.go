@@ -247,14 +247,14 @@ func (e *Engine) brief(v *view) int {
 	if e.normal.seen < settled {
 		return -1
 	}
-	all := 0.0
+	all := scalar(e.weights, e.graph.nobody)
 	for k := range e.found {
 		all += e.found[k].score
 	}
 	for k := range e.found {
 		first := &e.found[k]
 		kind := v.s.Tasks[first.task].Kind
-		if first.why != Young || v.victim(first.task) || first.common || kind == 0 || e.normal.old(kind, v.s.At) && !e.limited(kind) {
+		if first.why != Young || !v.divided(first.resource) && !v.contended(first.resource) || v.victim(first.task) || first.common || kind == 0 || e.normal.old(kind, v.s.At) && !e.limited(kind) {
 			continue
 		}
 		sum := 0.0

@@ -22,10 +22,13 @@ func (s *Sample) Check() error {
 	if s.At == mono.Never || s.At < 0 {
 		return fmt.Errorf("culprit: a sample at %d ns; expected an instant from 0 on", int64(s.At))
 	}
+	if !(s.Taken >= 0 && s.Taken <= 1) {
+		return fmt.Errorf("culprit: others took %g of the processors; expected 0 to 1", s.Taken)
+	}
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.Started > s.At || t.Started < 0 || t.Undo < 0 || t.Barred >= bars {
-			return fmt.Errorf("culprit: task %d began at %v, takes %v to undo, is barred for reason %d; expected a start from 0 to %v, an undo of 0 or more, a known reason",
-				t.ID, t.Started, t.Undo, t.Barred, s.At)
+		if t := &s.Tasks[i]; t.Started > s.At || t.Started < 0 || t.Undo < 0 || t.Barred >= bars || t.Starved < 0 || t.MayStarve < 0 {
+			return fmt.Errorf("culprit: task %d began at %v, takes %v to undo, is barred for reason %d, starved for %v and %v; expected a start from 0 to %v, an undo of 0 or more, a known reason, 0 or more",
+				t.ID, t.Started, t.Undo, t.Barred, t.Starved, t.MayStarve, s.At)
 		}
 	}
 	for i := range s.Resources {

@@ -201,6 +201,10 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Waiting
 	case !limited && (v.s.At.Sub(t.Started) < e.cfg.MinAge || timed && c.usage.sofar < e.cfg.MinAge.Seconds()):
 		return Young
+	case !limited && timed && e.fed(t, c.usage.sofar) < e.cfg.MinAge.Seconds():
+		return Starving
+	case timed && !c.dam && !v.contended(c.resource):
+		return Ordinary
 	case c.dam && (c.common || e.normal.regular(t.Kind, v.s.At) || e.without(v, c) < strange):
 		return Ordinary
 	case !c.dam && !limited && c.resource < len(e.normal.usual) && c.usage.sofar <= rare*e.normal.usual[c.resource]:
@@ -219,6 +223,14 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Dear
 	}
 	return WhyNot
+}
+
+// fed returns for how long a task would have existed, or held what it has held for some time if that is less, without the time for
+// which others than the tasks had the processor that it needed.
+func (e *Engine) fed(t *Task, sofar float64) float64 {
+	age := e.view.s.At.Sub(t.Started).Seconds()
+	own := max(age-t.Starved.Seconds()-t.MayStarve.Seconds(), 0)
+	return min(own, sofar*ratio(own, age))
 }
 
 // strange is without how many tasks like it a request that dams a lock is no usual one. Of a kind

@@ -105,6 +105,9 @@ const (
 	// Brief: tasks of a kind hog a resource together, of which none lasts long enough to
 	// be cancelled: as one ends the next has begun.
 	Brief
+	// Starving: without what others than the tasks took of the processors, the task would be younger than the
+	// minimum age.
+	Starving
 	whys
 )
 
@@ -112,7 +115,7 @@ const (
 func (w Why) String() string { return word(whyWords[:], int(w)) }
 
 var whyWords = [whys]string{"", "blind", "throughput rising", "unexplained", "no clear share", "ordinary use", "waits itself", "too young",
-	"cannot be cancelled", "barred", "another is better", "not worth its price", "unconfirmed", "capped", "backing off", "tripped", "monitoring", "many brief tasks"}
+	"cannot be cancelled", "barred", "another is better", "not worth its price", "unconfirmed", "capped", "backing off", "tripped", "monitoring", "many brief tasks", "lacks a processor"}
 
 // Decision is the engine's answer to one Sample. Its slices belong to the
 // engine and are valid until the next call of Observe.

@@ -10,6 +10,7 @@ import (
 type recent struct {
 	late          [lateWindows]lateness // the first decays as all sums here, each further one three times slower
 	done, seconds float64               // completions, time
+	taken         float64               // processor time that others took, as part of that of the machine
 	inFlight      float64               // foreground tasks in flight, summed over samples
 	others        float64               // the same without those that hog
 	looks         float64               // samples
@@ -85,6 +86,7 @@ func (w *recent) add(v *view, f Finished, objective time.Duration) {
 	}
 	w.done = keep*w.done + float64(f.Count)
 	w.seconds = keep*w.seconds + v.dt.Seconds()
+	w.taken = keep*w.taken + v.dt.Seconds()*v.s.Taken
 	w.inFlight = keep*w.inFlight + float64(v.inFlight)
 	w.others = keep*w.others + float64(v.inFlight-v.hogging)
 	w.looks = keep*w.looks + 1
@@ -112,6 +114,11 @@ func ratio(a, b float64) float64 {
 // nothing.
 func (w *recent) throughput() float64 { return ratio(w.done, w.seconds) }
 func (w *recent) flight() float64     { return ratio(w.others, w.looks) }
+
+// left returns the part of the processors that others leave, of what they left in normal times.
+func (n *normal) left(w *recent) float64 {
+	return min(ratio(1-ratio(w.taken, w.seconds), 1-n.taken), 1)
+}
 
 // lateness counts the requests that met or missed the objective, each once. Of the late
 // ones some stand for more, see seenLate; found counts those alone.
@@ -185,10 +192,13 @@ func (n *normal) flat(throughput float64) bool {
 const standstill = 7
 
 // stands reports whether nothing ends any more, whatever ended shortly before.
-func (n *normal) stands(still time.Duration) bool { return n.throughput*still.Seconds() >= standstill }
+func (n *normal) stands(w *recent) bool {
+	return n.left(w)*n.throughput*w.still.Seconds() >= standstill
+}
 
 // falling reports whether throughput is below the baseline by more than noise, or nothing has ended
-// for longer than by chance: a baseline of few or bursty requests has more noise than height.
+// for longer than by chance: a baseline of few or bursty requests has more noise than height. A server whose processors others
+// take does as much less, through no fault of a task.
 func (n *normal) falling(w *recent) bool {
-	return n.seen == 0 || w.throughput() < n.throughput-2*n.noise || n.stands(w.still)
+	return n.seen == 0 || w.throughput() < n.left(w)*(n.throughput-2*n.noise) || n.stands(w)
 }

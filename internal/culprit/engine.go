@@ -99,7 +99,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 	e.cancels.completed += s.Finished.Count
 	d.Evidence = Evidence{InFlight: v.inFlight, Late: v.late, Stuck: v.stuck, LateShare: ratio(w.late[0].late, w.late[0].resolved),
 		Throughput: w.throughput(), Baseline: n.throughput, Noise: n.noise}
-	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput()) || n.stands(w.still)
+	miss, flat := missed(v, w, e.suspect > 0), n.flat(w.throughput()) || n.stands(w)
 	d.Outcome = e.verify(miss)
 	switch {
 	case miss && flat:
@@ -271,6 +271,7 @@ func (n *normal) learn(v *view, w *recent, before *looked, objective time.Durati
 		n.held[v.s.Holds[i].Resource] += weight * v.uses[i].now
 	}
 	n.inFlight += weight * (float64(v.inFlight-v.hogging) - n.inFlight)
+	n.taken += weight * (v.s.Taken - n.taken)
 	_, busy := lateTasks(v)
 	n.busy += weight * (float64(busy) - n.busy)
 	for r := range v.r {

@@ -17,10 +17,11 @@ type flow struct {
 	links        []link
 }
 
-// keeper is a task that a pool hands blame to, with its part.
+// keeper is a task that a pool hands blame to, with its part; and with the part that it passes on, as far as it waits. Whoever lets go
+// soon is no hog, but what it waits for meanwhile keeps the others waiting all the same.
 type keeper struct {
-	task, pool int32
-	part       float64
+	task, pool   int32
+	part, passes float64
 }
 
 // link is the part of a pool that goes on along the edges of one waiting keeper.
@@ -42,9 +43,11 @@ func (f *flow) spread(v *view, g *graph) {
 	f.pool, f.fed, f.sum = resized(f.pool, f.pools*v.r), resized(f.fed, f.pools*v.r), resized(f.sum, f.pools*v.r)
 	f.to, f.full = resized(f.to, f.pools*f.pools), resized(f.full, f.pools)
 	f.links = f.links[:0]
+	g.nobody = resized(g.nobody, v.r)
 	f.find(v, g)
 	f.connect(v, g)
 	copy(f.moving, g.direct)
+	f.hasten(v, g)
 	for i := range f.live {
 		f.live[i] = true
 	}
@@ -57,6 +60,19 @@ func (f *flow) spread(v *view, g *graph) {
 		g.final[at] += rest
 	}
 	f.settle(v, g)
+}
+
+// hasten has those that occupy part of a queue pass on all that they are blamed for there, as far as they wait, and keep of it what they
+// are to blame for themselves.
+func (f *flow) hasten(v *view, g *graph) {
+	for _, k := range f.keepers {
+		if int(k.pool) >= v.r || k.passes == k.part || g.waits[k.task] == 0 {
+			continue
+		}
+		at := int(k.task)*v.r + int(k.pool)
+		f.moving[at] = g.direct[at] / k.part * k.passes
+		g.final[at] += (1 - g.waits[k.task]) * (g.direct[at] - f.moving[at])
+	}
 }
 
 // poolFor returns the pool of a wait of task i for resource on. Shared waits for a
@@ -78,13 +94,13 @@ func (f *flow) find(v *view, g *graph) {
 	for i := range v.n {
 		for on, part := range g.keeps[i*v.r : (i+1)*v.r] {
 			if part > 0 {
-				f.keepers = append(f.keepers, keeper{int32(i), int32(on), part})
+				f.keepers = append(f.keepers, keeper{int32(i), int32(on), part, max(part, g.occupies(v, i, on))})
 			}
 		}
 	}
 	for on := range v.r {
 		if v.dammed(g, on) {
-			f.keepers = append(f.keepers, keeper{g.queued[on].dam, int32(v.r + on), 1})
+			f.keepers = append(f.keepers, keeper{g.queued[on].dam, int32(v.r + on), 1, 1})
 		}
 	}
 }
@@ -100,9 +116,9 @@ func (f *flow) connect(v *view, g *graph) {
 			switch {
 			case lost == 0:
 			case g.edged(i, on):
-				f.links = append(f.links, link{pool, i, on, k.part * lost})
+				f.links = append(f.links, link{pool, i, on, k.passes * lost})
 			default:
-				f.to[pool*f.pools+f.poolFor(v, g, i, on)] += k.part * lost
+				f.to[pool*f.pools+f.poolFor(v, g, i, on)] += k.passes * lost
 			}
 		}
 	}
@@ -133,6 +149,7 @@ func (f *flow) pass(v *view, g *graph) bool {
 		if g.waits[i] == 0 || !some(row) {
 			continue
 		}
+		addTo(g.nobody, row, g.gone[i])
 		moved = true
 		for on, lost := range g.onward[i*v.r : (i+1)*v.r] {
 			switch {
@@ -191,6 +208,7 @@ func (f *flow) settle(v *view, g *graph) {
 		if keep := 1 - g.waits[i]; keep > 0 {
 			addTo(final, f.sum[pool*v.r:(pool+1)*v.r], k.part*keep)
 		}
+		addTo(g.nobody, f.sum[pool*v.r:(pool+1)*v.r], k.passes*g.gone[i])
 	}
 }
 

@@ -20,7 +20,9 @@ type graph struct {
 	ends          []float64 // of dams: part of what the others lose that ends with the task
 	keeps         []float64 // part of the resource that the task keeps from the others
 	onward        []float64 // share of the task's time that it loses to others there
-	waits         []float64 // by task: the sum over resources
+	waits         []float64 // by task: the sum over resources, and gone
+	gone          []float64 // by task: the share of its time that it loses to nobody in view, as it starves
+	nobody        []float64 // by resource: the part that nobody in view is to blame for
 
 	queued     []poolOf // by resource: how its waits are distributed
 	edgesFrom  []int32  // by task: its edges are edge[edgesFrom[i]:edgesFrom[i+1]]
@@ -70,7 +72,7 @@ func (g *graph) build(v *view, horizon float64) {
 // passOn fills onward and waits: which share of its time a task loses to others while it keeps what it is
 // blamed for.
 func (g *graph) passOn(v *view) {
-	g.onward, g.waits = resized(g.onward, v.n*v.r), resized(g.waits, v.n)
+	g.onward, g.waits, g.gone = resized(g.onward, v.n*v.r), resized(g.waits, v.n), resized(g.gone, v.n)
 	for r := range g.queued { // what others use, they keep
 		if p := &g.queued[r]; v.s.Resources[r].Kind == System {
 			p.kept = ratio(v.s.Resources[r].Others, p.used)
@@ -95,9 +97,14 @@ func (g *graph) passOn(v *view) {
 			g.waits[at/v.r] += g.onward[at]
 		}
 	}
+	for i := range g.waits {
+		g.gone[i] = v.unseen(i)
+		g.waits[i] += g.gone[i]
+	}
 	for i, sum := range g.waits {
 		if sum > 1 { // what it waits for now counts since it took its slot, see loses
 			g.waits[i] = 1
+			g.gone[i] /= sum
 			for r := range v.r {
 				g.onward[i*v.r+r] /= sum
 			}
@@ -224,6 +231,15 @@ func (g *graph) shares(v *view, horizon float64) {
 			g.keeps[at] = ratio(u.gain, p.gain)
 		}
 	}
+}
+
+// occupies returns the part of a queue that task i has now, however soon it lets go; 0 for other kinds.
+func (g *graph) occupies(v *view, i, on int) float64 {
+	h := v.holdOf[i*v.r+on]
+	if h == 0 || v.s.Resources[on].Kind != Queue || g.queued[on].edges {
+		return 0
+	}
+	return ratio(v.uses[h-1].now, g.queued[on].used)
 }
 
 // dammed reports whether shared waiters of lock r wait for a pending exclusive

@@ -19,6 +19,7 @@ type looked struct {
 	late      []bool // counted as late already
 	waited    []time.Duration
 	got       []uint64
+	starved   []time.Duration // by task
 	kept      []keptUse
 }
 
@@ -42,7 +43,7 @@ func (l *looked) reset(at mono.Time, n, r int) {
 	l.ids, l.kinds = resized(l.ids, n), resized(l.kinds, n)
 	l.late = resized(l.late, n)
 	l.waited = resized(l.waited, n*r)
-	l.got = resized(l.got, n*r)
+	l.got, l.starved = resized(l.got, n*r), resized(l.starved, n)
 	l.kept = l.kept[:0]
 }
 
@@ -102,6 +103,7 @@ type normal struct {
 	noise      float64       // its mean deviation, 1/s
 	above      rise          // since when it has been more
 	inFlight   float64       // foreground tasks
+	taken      float64       // by others, of the machine's processors
 	busy       float64       // late foreground tasks that do not wait
 	lost       []float64     // share of in-flight time, by resource
 	usual      []float64     // median use of tasks that ended, by resource; 0 unknown

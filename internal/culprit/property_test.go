@@ -22,7 +22,7 @@ func anySample(t *rapid.T, at mono.Time, resources []Resource) *Sample {
 			continue
 		}
 		task := Task{ID: id + 1, Kind: id % 4, Started: began, Background: id%5 == 4, Idle: id%7 == 6, Steps: Steps(rapid.IntRange(0, 15).Draw(t, "steps")),
-			Undo: time.Duration(rapid.IntRange(0, 2).Draw(t, "undo")) * 100 * time.Millisecond}
+			Undo: time.Duration(rapid.IntRange(0, 2).Draw(t, "undo")) * 100 * time.Millisecond, Starved: time.Duration(rapid.IntRange(0, 3).Draw(t, "starved")) * 40 * time.Millisecond, MayStarve: time.Duration(rapid.IntRange(0, 2).Draw(t, "may starve")) * 40 * time.Millisecond}
 		if id%3 == 0 {
 			task.Done, task.Total = uint64(rapid.IntRange(0, 12).Draw(t, "done")), 10
 		}
@@ -53,6 +53,7 @@ func anySample(t *rapid.T, at mono.Time, resources []Resource) *Sample {
 	}
 	n := uint64(rapid.IntRange(0, 50).Draw(t, "finished"))
 	late := uint64(rapid.IntRange(0, 50).Draw(t, "late"))
+	s.Taken = float64(rapid.IntRange(0, 4).Draw(t, "taken")) / 4
 	s.Finished = Finished{Count: n, Timed: n, Late: min(n, late)}
 	return s
 }

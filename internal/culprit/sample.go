@@ -24,6 +24,9 @@ type Sample struct {
 	Edges []Edge `json:"edges,omitzero"`
 	// Finished counts foreground tasks that ended since the previous sample.
 	Finished Finished `json:"finished,omitzero"`
+	// Taken is the part of the machine's processor time that others than the application took since the previous
+	// sample, 0 to 1. Default 0: the application has the machine for itself.
+	Taken float64 `json:"taken,omitzero"`
 	// Blind, if not empty, says which view failed. The engine then only watches:
 	// it learns nothing and cancels nothing.
 	Blind string `json:"blind,omitzero"`
@@ -47,6 +50,12 @@ type Task struct {
 	// Done and Total are its progress, k of N in any unit. Total 0 means unknown.
 	Done  uint64 `json:"done,omitzero"`
 	Total uint64 `json:"total,omitzero"`
+	// Starved is for how long, since it began, others than the tasks had the processor that it needed to go on: other
+	// programs on the machine, say. It is judged as if it had begun, and got what it holds, so much later. Default 0.
+	Starved time.Duration `json:"starved,omitzero"`
+	// MayStarve is for how much longer that may have been so, of time of which nothing else is known. It makes the task younger, too, but takes no
+	// blame from it. Default 0.
+	MayStarve time.Duration `json:"may_starve,omitzero"`
 	// Background tasks have no latency objective, so they are no victims.
 	Background bool `json:"background,omitzero"`
 	// Idle tasks hold things and run nothing, such as an idle transaction.

@@ -22,9 +22,9 @@ type script struct {
 //
 //	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= choice=]
 //	resources table=lock pool=queue disk=(system,OTHERS) …
-//	look at=1s [done=N timed=N late=N blind=view anew=true]
+//	look at=1s [done=N timed=N late=N blind=view anew=true taken=PERCENT]
 //	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
-//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [barred=] [steps=] [background] [idle] [ending]
+//	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [starved=] [maystarve=] [barred=] [steps=] [background] [idle] [ending]
 //	  WAITER>BLOCKER R
 //	calm until=INSTANT every=DURATION done=N          looks in which nobody is in flight
 //
@@ -109,6 +109,8 @@ func (s *script) look(t *testing.T, d *datadriven.TestData) string {
 			sample.Finished.Late = uint64(number(t, d, v))
 		case "blind":
 			sample.Blind = v
+		case "taken":
+			sample.Taken = float64(number(t, d, v)) / 100
 		case "anew":
 			sample.Anew = v == "true"
 		default:
@@ -150,6 +152,10 @@ func (s *script) line(t *testing.T, d *datadriven.TestData, sample *Sample, word
 		case "progress":
 			k, n, _ := strings.Cut(v, "/")
 			task.Done, task.Total = uint64(number(t, d, k)), uint64(number(t, d, n))
+		case "maystarve":
+			task.MayStarve = duration(t, d, v)
+		case "starved":
+			task.Starved = duration(t, d, v)
 		case "undo":
 			task.Undo = duration(t, d, v)
 		case "barred":

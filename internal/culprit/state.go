@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 8
+const stateVersion = 9
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -78,6 +78,7 @@ func (l *looked) visit(c *codec) {
 		whole(c, &id)
 		whole(c, &kind)
 		c.bool(&l.late[i])
+		whole(c, &l.starved[i])
 		if c.reading && !l.add(i, id, kind) {
 			c.failed = true
 		}
@@ -100,7 +101,7 @@ func (w *recent) visit(c *codec) {
 		c.float(&w.late[k].resolved)
 		c.float(&w.late[k].found)
 	}
-	for _, f := range []*float64{&w.done, &w.seconds, &w.inFlight, &w.others, &w.looks, &w.delayed.waiting, &w.delayed.busy} {
+	for _, f := range []*float64{&w.done, &w.seconds, &w.taken, &w.inFlight, &w.others, &w.looks, &w.delayed.waiting, &w.delayed.busy} {
 		c.float(f)
 	}
 	w.lost = list(c, w.lost, MaxResources, c.float)
@@ -112,7 +113,7 @@ func (w *recent) visit(c *codec) {
 func (n *normal) visit(c *codec) {
 	whole(c, &n.seen)
 	whole(c, &n.above.lasted)
-	for _, f := range []*float64{&n.throughput, &n.noise, &n.above.done, &n.above.off, &n.inFlight, &n.busy, &n.met} {
+	for _, f := range []*float64{&n.throughput, &n.noise, &n.above.done, &n.above.off, &n.inFlight, &n.taken, &n.busy, &n.met} {
 		c.float(f)
 	}
 	whole(c, &n.metAt)

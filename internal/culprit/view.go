@@ -31,10 +31,12 @@ type view struct {
 	due     []float64 // by task and resource: share of an overdue task's time that explains why it is late, see delay
 	delayed []float64 // by task: the sum over resources, at most 1
 	slotFor []float64 // by task: seconds since it took the slot that it took last, 0 if it has none
+	starved []float64 // by task: share of span for which others had the processor that it needed
 	uses    []usage   // by hold
 	holdOf  []int32   // by task and resource: index of the hold plus 1
 
 	lostTo []float64 // by resource: sum over the foreground of lost
+	wanted []bool    // by resource: a task waits for it at present
 	levels []level   // by resource
 }
 
@@ -53,6 +55,14 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 		}
 		age := s.At.Sub(s.Tasks[i].Started)
 		v.age[i], v.span[i] = seconds(age), seconds(min(age, v.dt))
+		now.starved[i] = s.Tasks[i].Starved
+		if was := v.was[i]; v.span[i] > 0 {
+			starved := now.starved[i]
+			if was >= 0 {
+				starved -= before.starved[was]
+			}
+			v.starved[i] = min(max(seconds(starved)/v.span[i], 0), 1)
+		}
 		v.left[i] = 1
 		if !present {
 			v.left[i] = ahead(s.Tasks[i].Done, s.Tasks[i].Total)
@@ -93,9 +103,9 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 	v.lost, v.waited = resized(v.lost, v.n*v.r), resized(v.waited, v.n*v.r)
 	v.behind, v.overdue = resized(v.behind, v.n), resized(v.overdue, v.n)
 	v.due, v.delayed = resized(v.due, v.n*v.r), resized(v.delayed, v.n)
-	v.slotFor = resized(v.slotFor, v.n)
+	v.slotFor, v.starved = resized(v.slotFor, v.n), resized(v.starved, v.n)
 	v.uses, v.holdOf = resized(v.uses, len(s.Holds)), resized(v.holdOf, v.n*v.r)
-	v.lostTo, v.levels = resized(v.lostTo, v.r), resized(v.levels, v.r)
+	v.lostTo, v.wanted, v.levels = resized(v.lostTo, v.r), resized(v.wanted, v.r), resized(v.levels, v.r)
 }
 
 // hold enters what one task has to do with one resource.
@@ -107,6 +117,7 @@ func (v *view) hold(i int, before, now *looked) {
 	v.holdOf[at] = int32(i) + 1
 	v.waited[at] = seconds(waited)
 	v.behind[h.Task] = v.behind[h.Task] || h.WaitingSince != Unset
+	v.wanted[h.Resource] = v.wanted[h.Resource] || h.WaitingSince != Unset
 
 	var waitedBefore time.Duration
 	var got uint64
@@ -223,8 +234,24 @@ func (v *view) loses(at int) float64 {
 	return v.lost[at]
 }
 
+// unseen returns the share of its time for which others had the processor that task i needed, beyond what it loses
+// to a resource that the source shows.
+func (v *view) unseen(i int) float64 {
+	starved := v.starved[i]
+	for r := range v.r {
+		if v.s.Resources[r].Kind == System {
+			starved -= v.lost[i*v.r+r]
+		}
+	}
+	return max(starved, 0)
+}
+
 // victim reports whether task i counts as foreground.
 func (v *view) victim(i int) bool { return !v.s.Tasks[i].Background && !v.s.Tasks[i].Idle }
+
+// contended reports whether tasks lost time to resource r since the look before, or wait for it now. Where none did, whoever
+// waited for what a task holds has got it, while that one still held it.
+func (v *view) contended(r int) bool { return v.wanted[r] || v.lostTo[r] > 0 }
 
 // holds reports whether task i holds part of resource r now.
 func (v *view) holds(i, r int) bool {

@@ -21,7 +21,9 @@ type busy struct {
 	used   time.Duration
 	hostAt mono.Time
 	host   hostTime
-	share  float64 // of the host's, at the last look at it
+	own    time.Duration // used at the last look at the host's
+	share  float64       // of the host's, at the last look at it
+	others float64       // the part of share that this process did not use
 }
 
 // hostTime is for how long the processors of the host were there so far, and for how long they had
@@ -35,6 +37,12 @@ func (h hostTime) since(before hostTime) float64 {
 		return 0
 	}
 	return max(1-float64(h.idle-before.idle)/float64(h.all-before.all), 0)
+}
+
+// others returns which part of the host's processors, of which a share is in use, is used by others than this process, which has
+// used some processor time in a time.
+func others(share float64, used, elapsed time.Duration, processors int) float64 {
+	return max(share-float64(used)/(float64(max(elapsed, 1))*float64(processors)), 0)
 }
 
 // look returns what was used since the last look, if that was a while ago and the system
@@ -51,8 +59,10 @@ func (b *busy) look(now mono.Time) (used, all time.Duration, processors int, hos
 	b.at, b.used = now, processorTime()
 	if now.Sub(b.hostAt) >= hostGap {
 		hostBefore := b.host
-		b.hostAt, b.host = now, hostProcessors()
+		b.host = hostProcessors()
 		b.share = b.host.since(hostBefore)
+		b.others = others(b.share, b.used-b.own, now.Sub(b.hostAt), runtime.NumCPU())
+		b.hostAt, b.own = now, b.used
 	}
 	return b.used - before, elapsed * time.Duration(processors), processors, b.share, before > 0
 }

@@ -1,6 +1,9 @@
 package live
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestParseStat(t *testing.T) {
 	for text, want := range map[string]hostTime{
@@ -37,6 +40,19 @@ func TestShareOfTheHost(t *testing.T) {
 	} {
 		if got := c.after.since(c.before); got != c.want {
 			t.Errorf("from %+v to %+v: %v is in use, want %v", c.before, c.after, got, c.want)
+		}
+	}
+}
+
+// What this process does not use of what is used, others do.
+func TestWhatOthersUse(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		used  time.Duration
+		want  float64
+	}{{0.75, time.Second, 0.25}, {0.5, time.Second, 0}, {0.4, time.Second, 0}, {1, 0, 1}, {0, 0, 0}} {
+		if got := others(c.share, c.used, time.Second, 2); got != c.want {
+			t.Errorf("%v in use, %v used in a second: others %v, expected %v", c.share, c.used, got, c.want)
 		}
 	}
 }

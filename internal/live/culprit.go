@@ -128,19 +128,21 @@ type finder struct {
 	notify func(CulpritNotice)
 	log    *audit.Lines // nil: none
 
-	mu       sync.Mutex // before that of the gate
-	closed   bool
-	timer    *time.Timer
-	recorder *audit.Recorder
-	engine   culprit.Config
-	mode     culprit.Mode // where the gate enforces
-	begun    bool         // the log
-	sample   culprit.Sample
-	kinds    []what // of the sample's tasks, at the same indices
-	last     mono.Time
-	empty    int // looks in a row that saw nothing
-	file     file
-	stats    CulpritStats
+	mu         sync.Mutex // before that of the gate
+	closed     bool
+	timer      *time.Timer
+	recorder   *audit.Recorder
+	engine     culprit.Config
+	mode       culprit.Mode // where the gate enforces
+	begun      bool         // the log
+	sample     culprit.Sample
+	kinds      []what // of the sample's tasks, at the same indices
+	last       mono.Time
+	empty      int // looks in a row that saw nothing
+	file       file
+	starvation culprit.Starvation
+	busy       busy
+	stats      CulpritStats
 }
 
 // find begins to look for culprits.
@@ -257,7 +259,7 @@ func (f *finder) look() {
 // clear begins a sample.
 func (f *finder) clear(now mono.Time) {
 	s := &f.sample
-	s.At, s.Blind, s.Finished = now, "", culprit.Finished{}
+	s.At, s.Blind, s.Taken, s.Finished = now, "", 0, culprit.Finished{}
 	s.Tasks, s.Holds = s.Tasks[:0], s.Holds[:0]
 	s.Resources = append(s.Resources[:0], culprit.Resource{Name: "slots", Kind: culprit.Queue})
 	s.Resources = append(s.Resources, f.file.resources...)
@@ -271,10 +273,16 @@ func (f *finder) see() {
 	g.mu.Lock()
 	now := g.now()
 	f.clear(now)
+	others, measured := g.others, g.othersAt
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
 	g.mu.Unlock()
 	f.kinds = f.file.see(&f.sample, f.kinds, g.Objective())
+	if now.Sub(measured) > 2*hostGap || measured == 0 { // nothing measures how long bytes lie in sockets
+		f.busy.look(now)
+		others = f.busy.others
+	}
+	f.starvation.Enter(&f.sample, -1, min(others, 1), 0)
 }
 
 // observe has the engine decide, and writes down what it decided.

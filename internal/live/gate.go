@@ -92,6 +92,8 @@ type Gate struct {
 	observe   atomic.Pointer[func(Event)] // nil: nobody is told
 	lag       atomic.Pointer[lag]
 	busy      busy         // of onLag alone
+	others    float64      // the part of the host's processors that other programs use, as onLag measured it
+	othersAt  mono.Time    // when that was
 	id        uint64       // of this gate among processes
 	service   string       // "" if it has no name
 	objective atomic.Int64 // ns; see SetObjective
@@ -239,6 +241,7 @@ func (g *Gate) onLag(d time.Duration) {
 	g.node.OnLag(now, d)
 	if ok {
 		g.node.OnBusy(used, all, processors, host)
+		g.others, g.othersAt = g.busy.others, now
 	}
 	if core, l := g.node.Gate(), g.lag.Load(); core != nil && l != nil {
 		l.turns.busy.Store(core.Busy())

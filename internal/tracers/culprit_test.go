@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/procfs"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/needs"
 	"github.com/spillgate/spillgate/internal/taskfile"
@@ -22,14 +24,17 @@ import (
 // must not look like an overloaded shop.
 const objective = 250 * time.Millisecond
 
-// TestTheCulpritOfEachShop starts the example server of each language, orders
-// from it, and asks for a report, which keeps the orders waiting. The engine has
-// to cancel the report and nothing else.
-func TestTheCulpritOfEachShop(t *testing.T) {
-	for _, shop := range []struct {
-		name    string
-		command func(t *testing.T) []string
-	}{
+// healthy is for how long each shop is watched without a report.
+var healthy = flag.Duration("healthy", 2*time.Second, "how long TestNoCancelInAHealthyShop watches each shop")
+
+// shop is the example server of a language.
+type shop struct {
+	name    string
+	command func(t *testing.T) []string
+}
+
+func shops() []shop {
+	return []shop{
 		{"go", func(t *testing.T) []string {
 			program := filepath.Join(t.TempDir(), "shop")
 			Run(t, nil, needs.Program(t, "go"), "build", "-o", program, filepath.Join(Root(), "examples/culprit-go/main.go"))
@@ -41,20 +46,59 @@ func TestTheCulpritOfEachShop(t *testing.T) {
 		{"java", func(t *testing.T) []string {
 			return []string{needs.Program(t, "java"), "-cp", Jar(t, "examples/culprit-java/Culprit.java"), "Culprit"}
 		}},
-	} {
+	}
+}
+
+// watch starts a shop, the engine beside it, and customers who order from it.
+func (s *shop) watch(t *testing.T) (url string, e *enforcer, orders *atomic.Int64) {
+	t.Helper()
+	needs.Dir(t, "/proc/self/ns") // Linux
+	path := filepath.Join(t.TempDir(), "tasks")
+	engine, err := taskfile.Attach(path, taskfile.Geometry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url = start(t, append(s.command(t), path))
+	e = &enforcer{t: t, engine: engine}
+	e.start()
+	t.Cleanup(e.stop)
+	orders = customers(t, url)
+	await(t, "orders are served", func() bool { return orders.Load() > 50 && e.samples.Load() > 20 })
+	return url, e, orders
+}
+
+// TestNoCancelInAHealthyShop orders from each shop, with bursts and pauses. The engine must cancel no order.
+func TestNoCancelInAHealthyShop(t *testing.T) {
+	for _, shop := range shops() {
 		t.Run(shop.name, func(t *testing.T) {
-			needs.Dir(t, "/proc/self/ns") // Linux
-			path := filepath.Join(t.TempDir(), "tasks")
-			engine, err := taskfile.Attach(path, taskfile.Geometry{})
-			if err != nil {
-				t.Fatal(err)
+			t.Parallel()
+			url, e, orders := shop.watch(t)
+			for until := time.Now().Add(*healthy); time.Now().Before(until); time.Sleep(300 * time.Millisecond) {
+				var burst sync.WaitGroup
+				for range 32 {
+					burst.Go(func() {
+						if resp, err := http.Get(url + "/order"); err == nil { // else the listener's queue was full
+							resp.Body.Close()
+						}
+					})
+				}
+				burst.Wait()
 			}
-			url := start(t, append(shop.command(t), path))
-			e := &enforcer{t: t, engine: engine}
-			e.start()
-			defer e.stop()
-			orders := customers(t, url)
-			await(t, "orders are served", func() bool { return orders.Load() > 50 && e.samples.Load() > 20 })
+			e.stop()
+			if len(e.cancelled) > 0 {
+				t.Errorf("cancelled after %d orders: %s; expected no cancel", orders.Load(), strings.Join(e.cancelled, ", "))
+			}
+		})
+	}
+}
+
+// TestTheCulpritOfEachShop starts the example server of each language, orders
+// from it, and asks for a report, which keeps the orders waiting. The engine has
+// to cancel the report and nothing else.
+func TestTheCulpritOfEachShop(t *testing.T) {
+	for _, shop := range shops() {
+		t.Run(shop.name, func(t *testing.T) {
+			url, e, orders := shop.watch(t)
 			if status := get(t, url+"/report"); status != http.StatusServiceUnavailable {
 				t.Errorf("the report's status is %d", status)
 			}
@@ -147,6 +191,27 @@ type enforcer struct {
 	once      sync.Once
 	samples   atomic.Int64
 	cancelled []string // kinds
+
+	starvation culprit.Starvation
+	taken      float64 // by others than the shop, of the processors, as of at
+	at         time.Time
+	own, used  time.Duration // by the shop, by all programs
+}
+
+// others measures which part of the processors others than the shop use.
+func (e *enforcer) others(shop int) float64 {
+	now := time.Now()
+	span := now.Sub(e.at)
+	if span < 200*time.Millisecond {
+		return e.taken
+	}
+	own, _ := procfs.CPU(int64(shop))
+	all, n := procfs.BusyFor(int64(shop))
+	if e.taken = 0; e.used > 0 && n > 0 {
+		e.taken = min(max(float64((all-e.used)-(own-e.own))/float64(span)/float64(n), 0), 1)
+	}
+	e.at, e.own, e.used = now, own, all
+	return e.taken
 }
 
 func (e *enforcer) start() {
@@ -170,6 +235,9 @@ func (e *enforcer) start() {
 // see hands a look to the engine and carries its action out.
 func (e *enforcer) see(look *taskfile.Look) {
 	e.samples.Add(1)
+	if n := len(look.Origins); n > 0 {
+		e.starvation.Enter(&look.Sample, -1, e.others(look.Origins[n-1].PID), 0)
+	}
 	action := e.policy.Observe(&look.Sample).Action
 	if action.Step == culprit.NoStep {
 		return

@@ -120,8 +120,9 @@ func (e *etcdStage) through(address string) (back func(), err error) {
 }
 
 // stockEtcd is c16 on the server that Debian has, behind the proxy.
-func stockEtcd(quick bool) *scene {
-	e := newEtcdStage(quick)
+func stockEtcd(quick bool) *scene { return stockEtcdOn(newEtcdStage(quick)) }
+
+func stockEtcdOn(e *etcdStage) *scene {
 	s := e.scene("c16", "a stock etcd, counted in a loop")
 	s.start = func(ctx context.Context) (*bench, error) {
 		server, err := servers.Etcd(ctx, servers.EtcdConfig{})
@@ -218,8 +219,9 @@ func etcdCulprit(kind string) int64 {
 }
 
 // embeddedEtcd is c16 on the server of examples/etcd.
-func embeddedEtcd(quick bool) *scene {
-	e := newEtcdStage(quick)
+func embeddedEtcd(quick bool) *scene { return embeddedEtcdOn(newEtcdStage(quick)) }
+
+func embeddedEtcdOn(e *etcdStage) *scene {
 	s := e.scene("c16-embedded", "an embedded etcd, counted in a loop")
 	s.nativeTitle = "etcd has none"
 	var program string

@@ -32,7 +32,7 @@ func Experiments() (all []experiment.Experiment) {
 		all = append(all, experiment.Experiment{Name: "atropos/" + s.name, Title: s.title, About: s.about, Live: true,
 			Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) { return run(ctx, o, &s) }})
 	}
-	return slices.Concat(all, etcdExperiments(), goExperiments(), searchExperiments(), solrExperiments(), []experiment.Experiment{quiet(), quietWeb(), quietSearch(), overhead()})
+	return slices.Concat(all, etcdExperiments(), goExperiments(), searchExperiments(), solrExperiments(), []experiment.Experiment{quiet(), quietWeb(), quietSearch(), quietServices(), overhead()})
 }
 
 func scenes() []scene { return slices.Concat(mariadbScenes(), postgresScenes(), apacheScenes()) }

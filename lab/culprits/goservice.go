@@ -331,6 +331,12 @@ func serveGRPC(l net.Listener, gate *live.Gate, handle goHandler) (call func(con
 
 // goScene is a case as a scene.
 func goScene(c goCase, overHTTP bool) *scene {
+	s, _ := goStage(c, overHTTP)
+	return s
+}
+
+// goStage is a case as a scene, with what asks its service for anything.
+func goStage(c goCase, overHTTP bool) (*scene, func(ctx context.Context, what string, i int) error) {
 	name, over := "go-"+c.name, "gRPC"
 	if overHTTP {
 		name, over = name+"-http", "HTTP"
@@ -358,14 +364,15 @@ func goScene(c goCase, overHTTP bool) *scene {
 		front.Store(server)
 		return &bench{used: func() time.Duration { return 0 }, stop: server.stop}, nil
 	}
-	s.request = func(ctx context.Context, _ *bench, i int) error { return front.Load().call(ctx, "read", i) }
+	ask := func(ctx context.Context, what string, i int) error { return front.Load().call(ctx, what, i) }
+	s.request = func(ctx context.Context, _ *bench, i int) error { return ask(ctx, "read", i) }
 	for range max(c.reports, 1) {
 		s.culprits = append(s.culprits, func(ctx context.Context, _ *bench, _ float64, mark func(int64)) error {
 			if !c.nobody {
 				mark(goReport)
 			}
 			for ctx.Err() == nil { // as a client that knows nothing of Spillgate
-				if err := front.Load().call(ctx, "report", 0); err == nil {
+				if err := ask(ctx, "report", 0); err == nil {
 					break
 				}
 				_ = pause(ctx, 25*ms)
@@ -382,7 +389,7 @@ func goScene(c goCase, overHTTP bool) *scene {
 			{name: ours, run: through(&enforce)},
 		}
 	}
-	return s
+	return s, ask
 }
 
 // goExperiments are the cases of Go services, over gRPC and over HTTP.

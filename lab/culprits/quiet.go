@@ -30,6 +30,8 @@ type chore struct {
 type quietServer struct {
 	scene  scene
 	chores []chore
+	// guarded starts what may cancel. Default: a guard beside the server.
+	guarded runner
 }
 
 func quietServers() []quietServer {
@@ -58,7 +60,7 @@ func quietServers() []quietServer {
 	my := c4()
 	my.name, my.culprits = "MariaDB", nil
 	return []quietServer{
-		{pg, []chore{
+		{scene: pg, chores: []chore{
 			{"checkpoint", asRoot("pgx", "CHECKPOINT")}, {"ANALYZE", run("ANALYZE hot")}, {"VACUUM", run("VACUUM hot")},
 			{"pg_dump", dump("pg_dump", func(b *bench) []string { return []string{"--dbname", b.url, "--table", "big", "--file", os.DevNull} })},
 			{"report", run("SELECT sum(v), count(DISTINCT pad) FROM big")}, {"index", run("CREATE INDEX CONCURRENTLY quiet ON big (v)", "DROP INDEX quiet")},
@@ -70,7 +72,7 @@ func quietServers() []quietServer {
 			{"REINDEX CONCURRENTLY", run("REINDEX INDEX CONCURRENTLY hot_pkey")}, {"VACUUM of all", asRoot("pgx", "VACUUM ANALYZE")},
 			{"clean-up in batches", run("DELETE FROM big WHERE id % 1000 = 1 AND id <= 50000", "INSERT INTO big SELECT i, 0, repeat('x', 200) FROM generate_series(1, 50000, 1000) i")},
 		}},
-		{my, []chore{
+		{scene: my, chores: []chore{
 			{"ANALYZE", run("ANALYZE TABLE hot")}, {"CHECK", run("CHECK TABLE hot")}, {"report", run("SELECT SUM(v), COUNT(DISTINCT pad) FROM big")},
 			{"index", run("CREATE INDEX quiet ON big (v)", "DROP INDEX quiet ON big")}, {"idle transaction", run("BEGIN", "SELECT COUNT(*) FROM hot", "SELECT SLEEP(1)", "COMMIT")},
 			{"flush logs", asRoot("mysql", "FLUSH LOGS")},
@@ -191,7 +193,11 @@ func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration
 	defer cancel()
 	var cancels atomic.Int64
 	guarding, stopGuard := context.WithCancel(ctx)
-	wait, err := spillgate(guarding, &q.scene, b, func(int64, string) { cancels.Add(1) })
+	guarded := spillgate
+	if q.guarded != nil {
+		guarded = q.guarded
+	}
+	wait, err := guarded(guarding, &q.scene, b, func(int64, string) { cancels.Add(1) })
 	if err != nil {
 		stopGuard()
 		return found, err

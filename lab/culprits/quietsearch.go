@@ -26,9 +26,9 @@ func searchServers() []quietServer {
 	}
 	node.request = findOrWrite
 	elastic.request = findOrWrite
-	// The distribution of Elasticsearch for tests has no work by query.
+	// The distributions for tests have no work by query.
 	some := slices.DeleteFunc(nodeChores(), func(c chore) bool { return strings.HasSuffix(c.name, "by query") })
-	return []quietServer{{*node, nodeChores()}, {*elastic, some}, {*core, coreChores()}}
+	return []quietServer{{scene: *node, chores: some}, {scene: *elastic, chores: some}, {scene: *core, chores: coreChores()}}
 }
 
 // findOrWrite is nine searches of ten, and else an update of one of many documents.

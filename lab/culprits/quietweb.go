@@ -33,7 +33,7 @@ func webServers() []quietServer {
 	module := apacheScenes()[0]
 	pool := apacheScenes()[1]
 	module.name, pool.name = "Apache", "PHP-FPM"
-	return []quietServer{{module, append(chores[:len(chores):len(chores)], chore{"graceful restart", func(_ context.Context, b *bench) error { return b.reload() }})}, {pool, chores}}
+	return []quietServer{{scene: module, chores: append(chores[:len(chores):len(chores)], chore{"graceful restart", func(_ context.Context, b *bench) error { return b.reload() }})}, {scene: pool, chores: chores}}
 }
 
 // slowClient sends the head of a request over a second.

@@ -3,6 +3,7 @@ package culpritsim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/culprit"
@@ -71,7 +72,7 @@ func general() []scene {
 			}
 			return cfg
 		}},
-	}, bursts()...)
+	}, slices.Concat(bursts(), foreign())...)
 }
 
 // bursts are of requests that are no culprits.
@@ -102,6 +103,7 @@ func playGeneral(s scene, seed uint64) (tally, error) {
 			l.Rate = l.Rate[:1] // without the burst
 		}
 	}
+	calm.Guests = slices.DeleteFunc(calm.Guests, isStranger)
 	free := hold.Play(calm)
 	s.objective = time.Duration(slack * float64(free.P99))
 	control, err := engine(culprit.Weighed)(s.objective)
@@ -109,7 +111,9 @@ func playGeneral(s scene, seed uint64) (tally, error) {
 		return tally{}, err
 	}
 	cfg := s.config(seed, true, 100*ms)
-	cfg.Controller = control
+	if cfg.Controller = control; strange(&cfg) {
+		cfg.Controller = &beside{Controller: control, processors: 1}
+	}
 	r := hold.Play(cfg)
 	out := tally{rate: r.Rate / free.Rate, dropped: int(r.Dropped), wrong: r.WrongLimits}
 	kinds := map[uint64]bool{} // whether one was cancelled

@@ -34,6 +34,7 @@ type gateCase struct {
 	load     float64       // of the capacity
 	after    float64       // the load from the onset on, 0: the same
 	seized   bool          // a culprit takes all workers
+	leaves   int           // but so many
 	paused   time.Duration // from the onset on nothing goes on for so long, and nobody is to blame
 	slower   float64       // how many times as long requests take from the onset on, 0: as before
 	deadline time.Duration // of each request, 0: none
@@ -49,6 +50,8 @@ func gateCases() []gateCase {
 		{name: "culprit, load 0.7, deadlines of 10 objectives", load: 0.7, seized: true, deadline: 10 * gateObjective, bar: true},
 		{name: "culprit, load 0.7, deadlines of 1 objective", load: 0.7, seized: true, deadline: gateObjective},
 		{name: "culprit, load 1.2", load: 1.2, seized: true},
+		{name: "culprit leaves a worker, load 0.2", load: 0.2, seized: true, leaves: 1},
+		{name: "culprit leaves a worker, load 0.5", load: 0.5, seized: true, leaves: 1},
 		{name: "overload of 2", load: 0.8, after: 2},
 		{name: "overload of 2, always suspected", load: 0.8, after: 2, suspects: true},
 		{name: "20 times slower", load: 0.8, slower: 20},
@@ -258,7 +261,11 @@ func (s *gateSim) settle(now mono.Time) {
 	for t, v := s.node.Next(now); t != nil; t, v = s.node.Next(now) {
 		s.verdict(now, t.Owner.(*visitor), v)
 	}
-	for !s.stopped && s.busy < gateWorkers && len(s.line) > 0 {
+	workers := gateWorkers
+	if s.stopped {
+		workers = s.leaves
+	}
+	for s.busy < workers && len(s.line) > 0 {
 		v := s.line[0]
 		s.line = s.line[1:]
 		s.busy++
@@ -291,7 +298,7 @@ func (s *gateSim) look(now mono.Time) {
 			slot.WaitTime, slot.HeldSince, slot.Used, slot.Gets = v.ticket.Queued(), v.started, 1, 1
 			switch {
 			case v.culprit:
-				pool.HeldSince, pool.Used, pool.Gets = v.started, gateWorkers, gateWorkers
+				pool.HeldSince, pool.Used, pool.Gets = v.started, uint64(gateWorkers-s.leaves), uint64(gateWorkers-s.leaves)
 			case v.served:
 				pool.WaitTime, pool.HeldSince, pool.Used, pool.Gets = v.servedAt.Sub(v.started), v.servedAt, 1, 1
 			default:
