@@ -38,9 +38,9 @@ func (q *Queue) conforms(t *Task) bool {
 		return false
 	}
 	if q.cfg.Order == FIFO {
-		return true
+		return q.cfg.Senders == 0 || t.lastIn(&t.leaf.ages)
 	}
-	key, lost := q.cfg.Order.key(t), int64(t.lost())
+	key, lost := q.key(t), int64(t.lost())
 	if lost == int64(mono.Never) {
 		return key == lost
 	}
@@ -49,6 +49,11 @@ func (q *Queue) conforms(t *Task) bool {
 		q.plain.offset = offset
 	}
 	return offset == q.plain.offset && lost >= key
+}
+
+// lastIn reports whether the turn of t is last where its arrival is, behind those that wait in l.
+func (t *Task) lastIn(l *list) bool {
+	return l.tail == nil || t.Arrived >= l.tail.Arrived && t.turn >= l.tail.turn
 }
 
 // spread gives all waiting tasks their places in both structures. It takes time linear

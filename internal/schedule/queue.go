@@ -90,6 +90,7 @@ func (q *Queue) Push(now mono.Time, t *Task) {
 	if t.Arrived == 0 || t.Arrived > now {
 		t.Arrived = now
 	}
+	q.takeTurn(t)
 	q.admit(t)
 	q.seq++
 	t.in, t.seq = q, q.seq
@@ -110,14 +111,22 @@ func (q *Queue) Remove(t *Task) bool {
 	if t.in != q {
 		return false
 	}
+	q.remove(t, false)
+	return true
+}
+
+// remove takes out t, which waits here. served says that it is served.
+func (q *Queue) remove(t *Task, served bool) {
 	q.unlink(t)
+	if rota := t.leaf.rota; rota != nil {
+		rota.leave(t, served, t.leaf.waiting == 0)
+	}
 	q.losses.remove(t)
 	if q.cfg.Fair {
 		q.arrivals.remove(t)
 	}
 	t.in, t.leaf = nil, nil
 	q.len--
-	return true
 }
 
 // Expired removes and returns a task that cannot meet its deadline any more, the
@@ -152,7 +161,10 @@ func (q *Queue) Next(now mono.Time) (t *Task, run bool) {
 	}
 	t = leaf.first(now, q.cfg.Aging)
 	t.dispatch(q.cfg.Quantum)
-	q.Remove(t)
+	if leaf.rota != nil {
+		leaf.rota.serve(t)
+	}
+	q.remove(t, true)
 	t.leaf = leaf
 	return t, true
 }
@@ -202,7 +214,7 @@ func (q *Queue) SetShare(workflow int, share float64) bool {
 
 // standing returns t's class, priority and key, with what was lent to it.
 func (q *Queue) standing(t *Task) standing {
-	s := standing{t.Class, t.Priority, q.cfg.Order.key(t)}
+	s := standing{t.Class, t.Priority, q.key(t)}
 	if s.class >= work.NumClasses {
 		s.class = work.Default
 	}
@@ -210,6 +222,20 @@ func (q *Queue) standing(t *Task) standing {
 		s = s.raised(t.loan)
 	}
 	return s
+}
+
+// known returns where a task of that class and workflow waits, nil if none ever did.
+func (q *Queue) known(class work.Class, workflow int) *node {
+	if class >= work.NumClasses {
+		class = work.Default
+	}
+	if !q.cfg.Fair {
+		return &q.classes[class]
+	}
+	if workflow < 0 || workflow >= q.cfg.Workflows {
+		workflow = 0
+	}
+	return q.flows[class][workflow]
 }
 
 // leaf returns where a task of that class and workflow waits.

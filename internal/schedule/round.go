@@ -49,6 +49,7 @@ type node struct {
 	// As a leaf. The heap is empty where the line alone says who is next.
 	order heap
 	ages  list
+	rota  *rota // nil: senders take no turns, or nothing has waited yet
 }
 
 // weigh gives n the share or weight w, from its next turn on.

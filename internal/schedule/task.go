@@ -24,6 +24,9 @@ type Task struct {
 	// later than Push, means the instant of Push; a task that is pushed again
 	// needs it anew.
 	Arrived mono.Time
+	// Sender is whose turn the task takes, with Config.Senders: a number that the driver gave to the task's sender. 0 is
+	// unknown, and such a task goes by its arrival.
+	Sender uint64
 	// Deadline is the local instant after which the work is useless, mono.Never
 	// if there is none.
 	Deadline mono.Time
@@ -39,6 +42,9 @@ type Task struct {
 	// Cost estimates what the task takes of this resource; see [Dominant] for
 	// more than one. 0 is unknown and charged as one quantum, and so is less.
 	Cost time.Duration
+	// Pace is the time between two tasks that this resource ends, for Config.Senders in an order by deadlines. 0 is
+	// unknown, and such an order then knows no senders.
+	Pace time.Duration
 	// Owner is for the driver.
 	Owner any
 
@@ -53,6 +59,13 @@ type Task struct {
 	eras    [depth]uint32        // in which it was
 	loan    standing             // what waiters have that is better
 	lent    bool                 // loan counts
+
+	// With Config.Senders.
+	turn      Turn
+	place     *sender       // whose turn it is, until it is settled
+	era       uint32        // of the place
+	late      time.Duration // what is added to its key; see Queue.key
+	overtaken bool
 }
 
 // Waiting reports whether the task is in a queue.
