@@ -437,7 +437,7 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	if g.queue.Len() == 0 && g.limit.Free() {
 		return g.run(now, t, 0)
 	}
-	t.fill(since, g.limit.Service(), time.Duration(g.pace.gap.value))
+	t.fill(since, g.limit.Service())
 	g.queue.Push(now, &t.task)
 	g.waiters.push(t)
 	t.state, t.overtaken = waiting, t.task.Overtaken()
@@ -445,9 +445,9 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 }
 
 // fill tells the queue about t.
-func (t *Ticket) fill(since mono.Time, cost, pace time.Duration) {
+func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 	k := &t.task
-	k.Sender, k.Pace = t.whom(), pace
+	k.Sender = t.whom()
 	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
 	k.Remaining, k.Total, k.Done, k.Least, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, t.Least, cost, t
 }

@@ -74,7 +74,7 @@ func (s *shaper) enter(now mono.Time, t *Ticket) (rates.Verdict, work.Reason) {
 		return v, reason
 	}
 	l := s.line(t.rated.Workflow)
-	t.fill(now, 0, 0)
+	t.fill(now, 0)
 	t.task.Workflow, t.task.Class = 0, work.Default // one order a line
 	l.queue.Push(now, &t.task)
 	t.state = shaped

@@ -29,9 +29,9 @@ type Config struct {
 	Workflows int
 	// Senders, if not 0, has the senders of a class, with Fair of a workflow, take turns, and is how many of them are
 	// told apart while they have tasks waiting, at most 65,536, of which some share their turns from half of that on.
-	// A task that its sender's burst would put before others waits for as many rounds as the sender has tasks before
-	// it. Priority comes before turns; the order rules among tasks whose turns have come: see Queue.key. Default 0: a
-	// sender that sends more gets more. A queue takes 24 bytes for each.
+	// A task waits for as many rounds as its sender has tasks before it. Priority comes before turns; an order other than
+	// FIFO rules among the tasks whose turns have come. Default 0: a sender that sends more gets more. A queue takes 24
+	// bytes for each.
 	Senders int
 	// Quantum is what a share or weight of 1 may use in a round. Default 1 ms,
 	// from 1 µs to 1 s. Smaller interleaves more finely and looks at shares more

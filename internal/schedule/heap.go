@@ -14,6 +14,7 @@ type heap struct {
 const (
 	byOrder = iota
 	byLoss  // of the hope to meet the deadline
+	byTurn  // that has not come
 	numHeaps
 )
 

@@ -52,5 +52,9 @@ func (t *Task) restand() {
 		q.link(t)
 		return
 	}
+	if at := t.places[byTurn]; at != nowhere {
+		t.leaf.later.put(at, entry{int64(t.turn), t, s.priority})
+		return
+	}
 	t.leaf.order.put(t.places[byOrder], entry{s.key, t, s.priority})
 }

@@ -33,7 +33,7 @@ func TestOneStructureDecidesAsTwo(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			default:
 				task := Task{Class: work.Class(rapid.IntRange(0, 1).Draw(t, "class")), Workflow: rapid.IntRange(0, 2).Draw(t, "workflow"),
-					Arrived: now.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "late")) * ms), Priority: 3, Remaining: remaining, Owner: i, Sender: uint64(rapid.IntRange(0, 40).Draw(t, "sender")), Pace: ms,
+					Arrived: now.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "late")) * ms), Priority: 3, Remaining: remaining, Owner: i, Sender: uint64(rapid.IntRange(0, 40).Draw(t, "sender")),
 					Deadline: now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "deadline")) * ms)}
 				switch {
 				case odd():

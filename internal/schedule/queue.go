@@ -47,7 +47,7 @@ func New(cfg Config) (*Queue, error) {
 }
 
 func newNode(parent *node) node {
-	return node{parent: parent, order: heap{which: byOrder}, ages: list{which: ofLeaf}}
+	return node{parent: parent, order: heap{which: byOrder}, later: heap{which: byTurn}, ages: list{which: ofLeaf}}
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -98,7 +98,7 @@ func (q *Queue) Push(now mono.Time, t *Task) {
 	if q.cfg.Fair {
 		q.arrivals.insert(t)
 	}
-	t.places = [numHeaps]int{nowhere, nowhere}
+	t.places = [numHeaps]int{nowhere, nowhere, nowhere}
 	if !q.plain.holds || q.cfg.Order == FIFO {
 		q.expect(t)
 	}
@@ -159,7 +159,7 @@ func (q *Queue) Next(now mono.Time) (t *Task, run bool) {
 		leaf.begin(child, grants)
 		leaf = child
 	}
-	t = leaf.first(now, q.cfg.Aging)
+	t = q.first(now, leaf)
 	t.dispatch(q.cfg.Quantum)
 	if leaf.rota != nil {
 		leaf.rota.serve(t)
@@ -181,7 +181,15 @@ func (q *Queue) Peek(now mono.Time) (t *Task, run bool) {
 	for leaf.children > 0 {
 		leaf, _ = leaf.pick()
 	}
-	return leaf.first(now, q.cfg.Aging), true
+	return q.first(now, leaf), true
+}
+
+// first returns the task of a leaf that is next.
+func (q *Queue) first(now mono.Time, leaf *node) *Task {
+	if len(leaf.later.entries) > 0 {
+		leaf.ripen(q)
+	}
+	return leaf.first(now, q.cfg.Aging)
 }
 
 // SetWeight changes what a class gets relative to the others, from its next turn
@@ -261,7 +269,7 @@ func (q *Queue) link(t *Task) {
 	s := q.standing(t)
 	t.leaf = q.leaf(s.class, t.Workflow)
 	if !q.lineOnly() {
-		t.leaf.order.push(entry{s.key, t, s.priority})
+		t.leaf.line(q, t, s)
 	}
 	t.leaf.ages.insert(t)
 	for n := t.leaf; n != nil; n = n.parent {
@@ -275,6 +283,7 @@ func (q *Queue) link(t *Task) {
 // unlink undoes link.
 func (q *Queue) unlink(t *Task) {
 	t.leaf.order.remove(t)
+	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)
 	for n := t.leaf; n != nil; n = n.parent {
 		n.waiting--

@@ -1,11 +1,6 @@
 package schedule
 
-import (
-	"time"
-
-	"github.com/spillgate/spillgate/internal/mono"
-	"github.com/spillgate/spillgate/internal/work"
-)
+import "github.com/spillgate/spillgate/internal/work"
 
 // Turn is a place in the order in which the senders of a leaf take turns, the lowest first. ARound is as long as it
 // takes to serve each sender that waits once.
@@ -196,25 +191,46 @@ func (q *Queue) takeTurn(t *Task) {
 		return
 	}
 	t.leaf = q.leaf(q.standing(t).class, t.Workflow)
-	rota := q.rota(t.leaf)
-	now := rota.now
-	rota.enter(t)
-	each := float64(t.Cost)
-	if q.cfg.Order.ByDeadline() {
-		each = float64(t.Pace) * float64(rota.waiting)
-	}
-	late := max(each, 0) * float64(t.turn-now) / float64(ARound)
-	t.late = time.Duration(min(late, float64(maxUse)))
+	q.rota(t.leaf).enter(t)
 }
 
-// key returns t's place in the order of q, smallest first: in FIFO its turn. In another order a task whose sender has
-// turns before counts as so much later, or longer, as these take; equals go by their turns.
+// key returns t's place in the order of q, smallest first: in FIFO its turn.
 func (q *Queue) key(t *Task) int64 {
-	switch {
-	case q.cfg.Senders == 0:
-		return q.cfg.Order.key(t)
-	case q.cfg.Order == FIFO:
+	if q.cfg.Senders > 0 && q.cfg.Order == FIFO {
 		return int64(t.turn)
 	}
-	return int64(mono.Time(q.cfg.Order.key(t)).Add(t.late))
+	return q.cfg.Order.key(t)
+}
+
+// line puts t with that standing into the heap of n that it waits in. In an order other than FIFO a task whose turn has
+// not come waits for that, and is then in the order.
+func (n *node) line(q *Queue, t *Task, s standing) {
+	if q.cfg.Order != FIFO && n.rota != nil && t.turn > n.rota.now {
+		n.later.push(entry{int64(t.turn), t, s.priority})
+		return
+	}
+	n.order.push(entry{s.key, t, s.priority})
+}
+
+// ripen puts the tasks whose turns have come into the order. Those behind one of a better priority whose turn has not
+// come stay: it goes before them anyway.
+func (n *node) ripen(q *Queue) {
+	for t := n.later.first(); t != nil && t.turn <= n.rota.now; t = n.later.first() {
+		s := q.standing(t)
+		n.later.remove(t)
+		t.places[byTurn] = nowhere
+		n.order.push(entry{s.key, t, s.priority})
+	}
+}
+
+// best returns the task that is first by priority, turn and order.
+func (n *node) best() *Task {
+	t := n.order.first()
+	if len(n.later.entries) == 0 {
+		return t
+	}
+	if next := &n.later.entries[0]; t == nil || next.priority < n.order.entries[0].priority {
+		return next.task
+	}
+	return t
 }

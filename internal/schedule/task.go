@@ -42,9 +42,6 @@ type Task struct {
 	// Cost estimates what the task takes of this resource; see [Dominant] for
 	// more than one. 0 is unknown and charged as one quantum, and so is less.
 	Cost time.Duration
-	// Pace is the time between two tasks that this resource ends, for Config.Senders in an order by deadlines. 0 is
-	// unknown, and such an order then knows no senders.
-	Pace time.Duration
 	// Owner is for the driver.
 	Owner any
 
@@ -62,9 +59,8 @@ type Task struct {
 
 	// With Config.Senders.
 	turn      Turn
-	place     *sender       // whose turn it is, until it is settled
-	era       uint32        // of the place
-	late      time.Duration // what is added to its key; see Queue.key
+	place     *sender // whose turn it is, until it is settled
+	era       uint32  // of the place
 	overtaken bool
 }
 
