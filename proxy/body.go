@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ type requestBody struct {
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
+	place   *placed                  // of the connection, nil without one
 	taken   bool                     // all of it has left the connection
 	final   bool                     // the answer is the last on its connection; of the handler's goroutine
 	whole   atomic.Bool              // read to its end
@@ -36,7 +38,11 @@ type requestBody struct {
 	broken  atomic.Bool              // by a Close before its end
 	slow    atomic.Bool              // the client was silent for too long
 	foul    atomic.Bool              // the client framed it wrongly or left in the middle
+	closed  sync.Once                // over HTTP/2: a body takes one Close at a time
 }
+
+// serverLingers is how much is left of a body of known length when net/http keeps its connection for a while by itself.
+const serverLingers = 256 << 10
 
 // newRequestBody wraps the body of r, if it has one. The HTTP/1 transport closes
 // bodies that it has read as well as ones that it has not, and does not wait for
@@ -45,7 +51,7 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
-	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1, taken: httpgate.BodyTaken(w)}
+	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1, place: placeOf(r.Context()), taken: httpgate.BodyTaken(w)}
 	if r.ProtoMajor == 1 {
 		b.control = http.NewResponseController(w)
 	}
@@ -108,9 +114,14 @@ func (b *requestBody) Close() error {
 func (b *requestBody) breakOff() error {
 	b.broken.Store(true)
 	if b.control != nil {
+		if b.place != nil && !b.taken && b.left <= serverLingers {
+			b.place.lingers.Store(true)
+		}
 		return b.control.SetReadDeadline(time.Unix(1, 0))
 	}
-	return b.body.Close()
+	var err error
+	b.closed.Do(func() { err = b.body.Close() })
+	return err
 }
 
 // abandon ends a body that was closed before anybody read from it, and goes nowhere else. b

@@ -106,7 +106,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	}
 	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), sends: sendsFor, started: time.Now(), parkAfter: parkAfter}
 	p.stopped, p.stop = context.WithCancel(context.Background())
-	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
+	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchMishaps(), p.watchClasses()); err != nil {
 		return nil, err
 	}
 	if err := p.apply(cfg); err != nil {
