@@ -45,10 +45,8 @@ func (t *Task) restand() {
 	s := q.standing(t)
 	if leaf := q.leaf(s.class, t.Workflow); leaf != t.leaf {
 		q.unlink(t)
-		if rota := t.leaf.rota; rota != nil {
-			rota.leave(t, false, t.leaf.waiting == 0)
-			q.takeTurn(t)
-		}
+		q.leaveTurn(t, t.leaf, false)
+		q.takeTurn(t)
 		q.link(t)
 		return
 	}

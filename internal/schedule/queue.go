@@ -17,6 +17,7 @@ type Queue struct {
 	shares   []float64
 	arrivals list // with Fair; without, the lines of the two classes tell as much
 	losses   heap
+	rotas    []*rota // that no leaf has
 	plain    plain
 	len      int
 	seq      uint64
@@ -118,9 +119,7 @@ func (q *Queue) Remove(t *Task) bool {
 // remove takes out t, which waits here. served says that it is served.
 func (q *Queue) remove(t *Task, served bool) {
 	q.unlink(t)
-	if rota := t.leaf.rota; rota != nil {
-		rota.leave(t, served, t.leaf.waiting == 0)
-	}
+	q.leaveTurn(t, t.leaf, served)
 	q.losses.remove(t)
 	if q.cfg.Fair {
 		q.arrivals.remove(t)

@@ -19,7 +19,8 @@ const ARound Turn = 1 << 20
 // So a burst waits behind itself. A sender that has nothing else waiting stands behind those that came before it, as in
 // the order of arrival. A round is as long as the queue: a sender of many users, as an address that a company shares,
 // has a turn for each time that all who wait are served, and loses against others only what they ask for up to as much.
-// When the leaf is empty all is forgotten, so no sender owes for what it had while no other one waited.
+// When the leaf is empty all is forgotten, so no sender owes for what it had while no other one waited, and the rota is
+// another leaf's: there are as many as leaves ever had two tasks at once.
 type rota struct {
 	now     Turn
 	last    Turn // of all that wait
@@ -46,7 +47,7 @@ const (
 	// mostCost is how many tasks of the mean length a long one counts at most.
 	mostCost = 16
 	// senderProbes is how many places are looked at for a free one. If there is none two senders share a place and its
-	// turns: with half of Config.Senders waiting, one in 256 does.
+	// turns: with half of Config.Senders waiting, one in 200 does.
 	senderProbes = 8
 )
 
@@ -84,7 +85,7 @@ func (q *rota) bounded(t Turn) Turn { return min(max(q.now, t), q.now+(mostSteps
 
 // enter gives t, which is about to wait, its turn.
 func (q *rota) enter(t *Task) {
-	t.turn, t.overtaken, t.place, t.era = q.now, false, nil, q.era
+	t.turn, t.overtaken, t.rota, t.place, t.era = q.now, false, q, nil, q.era
 	if t.Sender != 0 {
 		p, free := q.find(t.Sender)
 		if free {
@@ -120,9 +121,8 @@ func (q *rota) serve(t *Task) {
 	q.now = to
 }
 
-// leave says that t waits no more, and whether that was the last task of the leaf. If t was not served, its turn is
-// given back.
-func (q *rota) leave(t *Task, served, last bool) {
+// leave says that t waits no more. If it was not served, its turn is given back.
+func (q *rota) leave(t *Task, served bool) {
 	q.count(t, -1)
 	if p := t.place; p != nil {
 		if p.waiting--; p.waiting == 0 {
@@ -132,10 +132,6 @@ func (q *rota) leave(t *Task, served, last bool) {
 			p.end -= ARound
 			t.place = nil
 		}
-	}
-	if last {
-		q.era++
-		q.last = q.now
 	}
 }
 
@@ -161,19 +157,17 @@ func (q *rota) ahead(number uint64, waiting int) int {
 	return ahead
 }
 
-// rota returns that of a leaf, nil if senders take none.
-func (q *Queue) rota(leaf *node) *rota {
-	if leaf.rota == nil && q.cfg.Senders > 0 {
-		leaf.rota = &rota{era: 1, places: make([]sender, q.cfg.Senders)}
-	}
-	return leaf.rota
-}
-
 // Turn returns the turn that a task of that class, workflow and sender would have that is pushed now; see Task.Turn.
 // 0 without Config.Senders.
 func (q *Queue) Turn(class work.Class, workflow int, sender uint64) Turn {
-	if leaf := q.known(class, workflow); leaf != nil && leaf.rota != nil {
+	leaf := q.known(class, workflow)
+	switch {
+	case leaf == nil || q.cfg.Senders == 0:
+		return 0
+	case leaf.rota != nil:
 		return leaf.rota.next(sender)
+	case leaf.waiting > 0 && sender != 0 && leaf.ages.head.Sender == sender:
+		return ARound
 	}
 	return 0
 }
@@ -185,13 +179,47 @@ func (t *Task) Turn() Turn { return t.turn }
 // were not over when it was pushed.
 func (t *Task) Overtaken() bool { return t.overtaken }
 
-// takeTurn gives t, which is about to wait, its turn in the leaf of its class and workflow.
+// takeTurn gives t, which is about to wait, its turn in the leaf of its class and workflow. Where nothing else waits that
+// is the first, and no rota is needed.
 func (q *Queue) takeTurn(t *Task) {
-	if q.cfg.Senders == 0 {
+	if t.turn, t.overtaken, t.rota, t.place = 0, false, nil, nil; q.cfg.Senders == 0 {
 		return
 	}
-	t.leaf = q.leaf(q.standing(t).class, t.Workflow)
-	q.rota(t.leaf).enter(t)
+	leaf := q.leaf(q.standing(t).class, t.Workflow)
+	if t.leaf = leaf; leaf.waiting == 0 {
+		return
+	}
+	if leaf.rota == nil {
+		leaf.rota = q.spareRota()
+		leaf.rota.enter(leaf.ages.head)
+	}
+	leaf.rota.enter(t)
+}
+
+// spareRota returns one that no leaf has.
+func (q *Queue) spareRota() *rota {
+	last := len(q.rotas) - 1
+	if last < 0 {
+		return &rota{era: 1, places: make([]sender, q.cfg.Senders)}
+	}
+	r := q.rotas[last]
+	q.rotas = q.rotas[:last]
+	return r
+}
+
+// leaveTurn takes t, which does not wait in the leaf any more, out of its rota, and that from the leaf if nothing does.
+func (q *Queue) leaveTurn(t *Task, leaf *node, served bool) {
+	r := leaf.rota
+	if r == nil {
+		return
+	}
+	r.leave(t, served)
+	if leaf.waiting == 0 {
+		r.now, r.last = 0, 0
+		r.era++
+		leaf.rota = nil
+		q.rotas = append(q.rotas, r)
+	}
 }
 
 // key returns t's place in the order of q, smallest first: in FIFO its turn.

@@ -174,14 +174,16 @@ func TestMoreSendersThanPlaces(t *testing.T) {
 	if got := len(senders(q, 1, 200)); got != 160 {
 		t.Fatalf("%d are served", got)
 	}
-	leaf := q.known(work.Default, 0)
-	task := &Task{Deadline: mono.Never, Cost: ms}
+	task, other := &Task{Deadline: mono.Never, Cost: ms}, &Task{Deadline: mono.Never, Cost: ms}
 	if n := testing.AllocsPerRun(100, func() {
-		task.Sender++
+		task.Sender += 2
+		other.Sender = task.Sender + 1
 		q.Push(1, task)
+		q.Push(1, other)
 		q.Settle(must(q.Next(1)), ms)
-	}); n > 0 || len(leaf.rota.places) != 16 {
-		t.Errorf("%v allocations a task, %d places", n, len(leaf.rota.places))
+		q.Settle(must(q.Next(1)), ms)
+	}); n > 0 || len(q.rotas) != 1 || len(q.rotas[0].places) != 16 {
+		t.Errorf("%v allocations a task, %d rotas", n, len(q.rotas))
 	}
 }
 
@@ -230,6 +232,7 @@ func (m *rotaModel) leave(t *Task, served bool) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(o *Task) bool { return o == t })
 	if len(m.waiting) == 0 {
 		clear(m.ends)
+		m.now = 0
 	}
 }
 
@@ -280,7 +283,11 @@ func TestTurnsAgainstModel(t *testing.T) {
 						t.Fatalf("the turn of %d would be %d, want %d", sender, got, want)
 					}
 					leaf := q.known(c, 0)
-					if got, want := leaf.rota.ahead(sender, leaf.waiting), m[class].ahead(sender); got != want {
+					got, want := leaf.waiting, m[class].ahead(sender)
+					if leaf.rota != nil {
+						got = leaf.rota.ahead(sender, leaf.waiting)
+					}
+					if got != want {
 						t.Fatalf("%d are ahead of %d, want %d", got, sender, want)
 					}
 				}
@@ -316,7 +323,7 @@ func TestTurnsAgainstModel(t *testing.T) {
 				}
 				task := rapid.SampledFrom(all).Draw(t, "settled")
 				took := time.Duration(rapid.IntRange(0, 20).Draw(t, "took")) * ms
-				of, known := m[task.Class], task.place != nil && !task.Waiting() && task.leaf != nil && task.era == task.leaf.rota.era
+				of, known := m[task.Class], task.place != nil && !task.Waiting() && task.rota != nil && task.era == task.rota.era
 				if q.Settle(task, took); known {
 					of.ends[task.Sender] += Turn((min(float64(took)/float64(ms), mostCost) - 1) * float64(ARound))
 				}

@@ -59,6 +59,7 @@ type Task struct {
 
 	// With Config.Senders.
 	turn      Turn
+	rota      *rota   // that it is in
 	place     *sender // whose turn it is, until it is settled
 	era       uint32  // of the place
 	overtaken bool
