@@ -13,31 +13,40 @@ func (b *requestBody) outlive(r *http.Request) (out *http.Request, end func()) {
 	if b == nil || b.control == nil || b.hold {
 		return r, func() {}
 	}
-	parent := r.Context()
-	ctx := &outliving{Context: parent, done: make(chan struct{})}
-	stop := context.AfterFunc(parent, func() {
-		if !b.broken.Load() || !errors.Is(context.Cause(parent), context.Canceled) {
+	ctx := &outliving{Context: r.Context(), body: b, done: make(chan struct{})}
+	stop := context.AfterFunc(ctx.Context, func() {
+		if ctx.over() {
 			close(ctx.done)
 		}
 	})
 	return r.WithContext(ctx), func() { stop() }
 }
 
-// outliving is a context that ends after another, or not at all. It has the other's values, deadline and cause.
+// outliving is a context that ends with another, unless that ended because a body was broken off. It has the other's
+// values, deadline and cause.
 type outliving struct {
 	context.Context
+	body *requestBody
 	done chan struct{}
+}
+
+// over reports whether the other context ended, and not for the body.
+func (o *outliving) over() bool {
+	return o.Context.Err() != nil && (!o.body.broken.Load() || !errors.Is(context.Cause(o.Context), context.Canceled))
 }
 
 // Done implements context.Context.
 func (o *outliving) Done() <-chan struct{} { return o.done }
 
-// Err implements context.Context.
+// Err implements context.Context. It knows of the end before Done does, which a goroutine has to close.
 func (o *outliving) Err() error {
 	select {
 	case <-o.done:
 		return o.Context.Err()
 	default:
-		return nil
 	}
+	if o.over() {
+		return o.Context.Err()
+	}
+	return nil
 }
