@@ -25,7 +25,7 @@ var errBodyClosed = errors.New("proxy: read of a closed request body")
 // not: a stream may be silent for hours and costs no connection.
 type requestBody struct {
 	body    io.ReadCloser
-	left    int64                    // until the length that was announced; negative without one
+	left    atomic.Int64             // until the length that was announced; negative without one
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
@@ -51,7 +51,8 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
-	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1, place: placeOf(r.Context()), taken: httpgate.BodyTaken(w)}
+	b := &requestBody{body: r.Body, silence: silence, hold: http1, place: placeOf(r.Context()), taken: httpgate.BodyTaken(w)}
+	b.left.Store(r.ContentLength)
 	if r.ProtoMajor == 1 {
 		b.control = http.NewResponseController(w)
 	}
@@ -77,8 +78,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.body.Read(p)
 	// A reader that knows the length may not read up to the end.
-	last := b.left > 0 && b.left <= int64(n)
-	b.left -= int64(n)
+	left := b.left.Load()
+	last := left > 0 && left <= int64(n)
+	b.left.Store(left - int64(n))
 	if last && err == nil {
 		err = io.EOF
 	}
@@ -114,7 +116,7 @@ func (b *requestBody) Close() error {
 func (b *requestBody) breakOff() error {
 	b.broken.Store(true)
 	if b.control != nil {
-		if b.place != nil && !b.taken && b.left <= serverLingers {
+		if b.place != nil && !b.taken && b.left.Load() <= serverLingers {
 			b.place.lingers.Store(true)
 		}
 		return b.control.SetReadDeadline(time.Unix(1, 0))
