@@ -50,7 +50,7 @@ type node struct {
 	order heap
 	later heap // tasks whose turns have not come; empty in FIFO
 	ages  list
-	rota  *rota // nil: senders take no turns, or nothing has waited yet
+	rota  *rota // nil: senders take no turns, or no two tasks have waited since the leaf was empty
 }
 
 // weigh gives n the share or weight w, from its next turn on.
