@@ -144,6 +144,11 @@ func (d *decoder) schedule(n node, to *proxy.Schedule) {
 			to.Fair = true // if it cannot be read: weights are no mistakes then
 			d.Boolean(n, &to.Fair)
 		},
+		"turns": func(n node) {
+			turns := true
+			d.Boolean(n, &turns)
+			to.NoTurns = !turns
+		},
 		"aging": func(n node) { d.Duration(n, &to.Aging) },
 	})
 }

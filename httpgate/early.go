@@ -29,7 +29,8 @@ type early struct {
 
 	mu    sync.Mutex
 	more  sync.Cond
-	buf   []byte // unread
+	close sync.Once // over HTTP/2 a body takes one Close at a time
+	buf   []byte    // unread
 	err   error
 	ended bool  // nothing more is awaited
 	left  bool  // the wait is over
@@ -182,6 +183,12 @@ func (e *early) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close implements io.Closer. It may be called more than once, also at the same time.
+func (e *early) Close() (err error) {
+	e.close.Do(func() { err = e.ReadCloser.Close() })
+	return err
+}
+
 // done is called when the request was answered: nobody reads the body any more then. Over HTTP/1 bodies cannot be
 // closed while somebody reads; over HTTP/2 the server closes them, but not before the client has taken the answer.
 func (e *early) done(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +200,7 @@ func (e *early) done(w http.ResponseWriter, r *http.Request) {
 	case ended:
 		return
 	case r.ProtoMajor > 1:
-		_ = e.ReadCloser.Close()
+		_ = e.Close()
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))

@@ -181,3 +181,23 @@ func TestExpectedBodiesHoldNoSlot(t *testing.T) {
 		t.Errorf("served %v", s.Served)
 	}
 }
+
+// closes counts calls of Close, which must not come at the same time.
+type closes struct {
+	io.Reader
+	n int
+}
+
+func (c *closes) Close() error { c.n++; return nil }
+
+// TestAwaitedBodiesAreClosedOnce: when the answer is there, whoever reads the body may close it, and so does the handler.
+func TestAwaitedBodiesAreClosedOnce(t *testing.T) {
+	body := &closes{}
+	e := &early{ReadCloser: body, counted: new(atomic.Int64)}
+	var all sync.WaitGroup
+	all.Go(func() { e.Close() })
+	e.done(nil, &http.Request{ProtoMajor: 2})
+	if all.Wait(); body.n != 1 {
+		t.Errorf("closed %d times", body.n)
+	}
+}

@@ -205,7 +205,7 @@ func (h *handler) request(in *served, r *http.Request, tags *wire.Tags) (request
 // knows credits, and the connection.
 func (h *handler) sender(w *writer, r *http.Request, c *conn, tags *wire.Tags) (client *live.Client, sender live.Sender) {
 	if c != nil {
-		sender = c.meet(r)
+		sender = h.whose(r, c, c.meet(r))
 		if tags.Credits {
 			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
 				client = w.account.client(w.target)

@@ -36,6 +36,7 @@ type options struct {
 	exempt      func(*http.Request) bool
 	trust       func(*http.Request) bool
 	urgent      func(*http.Request) bool
+	proxies     func(*http.Request, netip.Addr) bool // nil: none
 	classify    Classifier
 	objective   func(*http.Request) time.Duration // nil: that of the gate
 	kind        func(*http.Request) (kind string, cancel bool)

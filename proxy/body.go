@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,11 +25,12 @@ var errBodyClosed = errors.New("proxy: read of a closed request body")
 // not: a stream may be silent for hours and costs no connection.
 type requestBody struct {
 	body    io.ReadCloser
-	left    int64                    // until the length that was announced; negative without one
+	left    atomic.Int64             // until the length that was announced; negative without one
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
 	own     *placed                  // the connection of HTTP/1; nil where it is unknown
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
+	place   *placed                  // of the connection, nil without one
 	taken   bool                     // all of it has left the connection
 	final   bool                     // the answer is the last on its connection; of the handler's goroutine
 	whole   atomic.Bool              // read to its end
@@ -37,7 +39,11 @@ type requestBody struct {
 	broken  atomic.Bool              // by a Close before its end
 	slow    atomic.Bool              // the client was silent for too long
 	foul    atomic.Bool              // the client framed it wrongly or left in the middle
+	closed  sync.Once                // over HTTP/2: a body takes one Close at a time
 }
+
+// serverLingers is how much is left of a body of known length when net/http keeps its connection for a while by itself.
+const serverLingers = 256 << 10
 
 // newRequestBody wraps the body of r, if it has one. The HTTP/1 transport closes
 // bodies that it has read as well as ones that it has not, and does not wait for
@@ -46,7 +52,8 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
-	b := &requestBody{body: r.Body, left: r.ContentLength, silence: silence, hold: http1, taken: httpgate.BodyTaken(w)}
+	b := &requestBody{body: r.Body, silence: silence, hold: http1, place: placeOf(r.Context()), taken: httpgate.BodyTaken(w)}
+	b.left.Store(r.ContentLength)
 	if r.ProtoMajor == 1 {
 		b.control, b.own = http.NewResponseController(w), placeOf(r.Context())
 	}
@@ -72,8 +79,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.body.Read(p)
 	// A reader that knows the length may not read up to the end.
-	last := b.left > 0 && b.left <= int64(n)
-	b.left -= int64(n)
+	left := b.left.Load()
+	last := left > 0 && left <= int64(n)
+	b.left.Store(left - int64(n))
 	if last && err == nil {
 		err = io.EOF
 	}
@@ -109,9 +117,14 @@ func (b *requestBody) Close() error {
 func (b *requestBody) breakOff() error {
 	b.broken.Store(true)
 	if b.control != nil {
+		if b.place != nil && !b.taken && b.left.Load() <= serverLingers {
+			b.place.lingers.Store(true)
+		}
 		return b.control.SetReadDeadline(time.Unix(1, 0))
 	}
-	return b.body.Close()
+	var err error
+	b.closed.Do(func() { err = b.body.Close() })
+	return err
 }
 
 // abandon ends a body that was closed before anybody read from it, and goes nowhere else. b

@@ -159,6 +159,9 @@ func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if b := newRequestBody(w, r, x.silence, x.http1); b != nil {
 		defer b.cut()
+		var end func()
+		r, end = b.outlive(r)
+		defer end()
 	}
 	o := &out{}
 	switch id, ok, malformed := traceOf(r.Header); {

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -45,6 +43,9 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 		}
 		if b := newRequestBody(w, r, u.bodyTimeout, u.http1); b != nil {
 			defer b.done()
+			var end func()
+			r, end = b.outlive(r)
+			defer end()
 		}
 		reverse.ServeHTTP(w, r)
 	})
@@ -189,7 +190,7 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if what == connectFailed {
 		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
 	}
-	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
+	u.failed.add(string(what))
 	if what == clientLeft {
 		// The client may be there all the same: to break a body off ends the request's context.
 		b.last(w.Header())

@@ -253,7 +253,7 @@ func (u *upstream) truncated(r *http.Request, began mono.Time, err error) {
 		u.warn(what, err)
 	}
 	u.p.logOf(r).say(broken, string(what))
-	u.p.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("kind", string(what))))
+	u.failed.add(string(what))
 }
 
 // judge says what the end of a round trip means for the upstream.

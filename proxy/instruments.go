@@ -12,12 +12,10 @@ import (
 
 // instruments are the counters of a proxy as a whole.
 type instruments struct {
-	errors    metric.Int64Counter // of upstreams
 	crowds    metric.Int64Counter // by at_once
 	keptOut   metric.Int64Counter // by a guard
 	clients   metric.Int64Counter // what they did wrong
 	evicted   metric.Int64Counter // connections
-	retried   metric.Int64Counter // requests that could go to another upstream
 	lookups   metric.Int64Counter // of names, that failed
 	perClient metric.Int64Counter // refused for what their client has
 
@@ -31,12 +29,10 @@ func (i *instruments) count(meter metric.Meter) error {
 		to            *metric.Int64Counter
 		name, meaning string
 	}{
-		{&i.errors, "spillgate.upstream.errors", "Requests that the proxy could not answer from an upstream, or not to the end, by kind of failure."},
 		{&i.crowds, "spillgate.rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
 		{&i.keptOut, "spillgate.kept_out", "Requests refused because the guard of the server behind keeps their kind out, or in mode monitor those that would have been."},
 		{&i.clients, "spillgate.client.errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},
 		{&i.evicted, "spillgate.connections_evicted", "Idle client connections that were closed to make room for new ones at limits.connections."},
-		{&i.retried, "spillgate.upstream.retries", "Requests that an upstream did not accept and that another one may get: sent, or not sent because of the retry budget."},
 		{&i.lookups, "spillgate.name_errors", "Lookups of an upstream's name that failed. The upstream keeps its addresses."},
 		{&i.perClient, "spillgate.client.limited", "Connections closed and requests refused because their client had reached its limit, by limit."},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"slices"
@@ -193,7 +194,7 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 	}
 }
 
-// An address that a name has no more leaves no histograms behind: in a cluster, addresses come
+// An address that a name has no more leaves no histograms and counters behind: in a cluster, addresses come
 // and go for as long as the proxy runs.
 func TestNamesLeaveNoMetrics(t *testing.T) {
 	var names register
@@ -209,8 +210,15 @@ func TestNamesLeaveNoMetrics(t *testing.T) {
 	if text := metrics(); !strings.Contains(text, `gate="app.example:9@127.0.0.1:9"`) || !strings.Contains(text, `gate="app.example:9@127.0.0.2:9"`) {
 		t.Fatal("the metrics do not have both addresses")
 	}
+	for _, u := range p.state.Load().upstreams { // nothing listens there
+		r := httptest.NewRequest(http.MethodGet, "http://x/", nil)
+		u.fail(httptest.NewRecorder(), r, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+	}
+	if failed := `spillgate_upstream_errors_total{kind="connect",upstream="app.example:9@127.0.0.1:9"} 1`; !strings.Contains(metrics(), failed) {
+		t.Fatalf("the metrics have no %s", failed)
+	}
 	names.set(nil, "127.0.0.2")
-	eventually(t, "the metrics of the first address to go", func() bool { return !strings.Contains(metrics(), `gate="app.example:9@127.0.0.1:9"`) })
+	eventually(t, "the metrics of the first address to go", func() bool { return !strings.Contains(metrics(), `app.example:9@127.0.0.1:9"`) })
 	names.set(nil, "127.0.0.1", "127.0.0.2")
 	eventually(t, "the metrics of both addresses", func() bool {
 		text := metrics()

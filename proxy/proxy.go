@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +106,7 @@ func New(cfg Config, log *slog.Logger) (*Proxy, error) {
 	}
 	p := &Proxy{log: log, metrics: metrics, buffers: newBuffers(), names: newResolver(), hurry: make(chan struct{}), sends: sendsFor, started: time.Now(), parkAfter: parkAfter}
 	p.stopped, p.stop = context.WithCancel(context.Background())
-	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchClasses()); err != nil {
+	if err := errors.Join(p.count(metrics.Meter()), p.watchSelf(), p.watchHealth(), p.watchWorkflows(), p.watchMishaps(), p.watchClasses()); err != nil {
 		return nil, err
 	}
 	if err := p.apply(cfg); err != nil {
@@ -130,6 +131,10 @@ func (p *Proxy) gated() http.Handler {
 		// ServeHTTP has taken off or replaced what strangers say.
 		httpgate.Trust(httpgate.Everyone),
 		httpgate.Urgent(func(r *http.Request) bool { return ruledOf(r).timed || p.state.Load().trusts(r) }),
+		httpgate.Proxies(func(r *http.Request, a netip.Addr) bool {
+			s := p.state.Load()
+			return s.trustsAddr(a) || !a.IsValid() && s.sockets && r.Context().Value(trustedKey{}) != nil
+		}),
 		httpgate.Exempt(func(r *http.Request) bool { return p.state.Load().exempts(r) }),
 		httpgate.Objectives(func(r *http.Request) time.Duration { return ruledOf(r).objective }),
 		httpgate.Kinds(func(r *http.Request) (kind string, cancel bool) {

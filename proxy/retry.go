@@ -1,12 +1,8 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"sync/atomic"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/credit"
@@ -54,23 +50,17 @@ func (u *upstream) again(w http.ResponseWriter, r *http.Request, what kind) bool
 		return false
 	}
 	if !u.retries.spend() {
-		u.countRetry("budget")
+		u.retried.add("budget")
 		return false
 	}
 	if !httpgate.Another(w, other.target, most+1) {
 		u.retries.spent.Add(-credit.RetryCost)
 		return false
 	}
-	u.countRetry("sent")
+	u.retried.add("sent")
 	u.p.visitOf(r).chose(other)
 	u.p.logOf(r).at(other)
 	return true
-}
-
-// countRetry counts a request that could go to another upstream: sent, or not because of
-// the budget.
-func (u *upstream) countRetry(decision string) {
-	u.p.retried.Add(context.Background(), 1, metric.WithAttributes(attribute.String("upstream", u.name), attribute.String("decision", decision)))
 }
 
 // repeatable reports whether a request may be sent to another upstream: nothing of it went

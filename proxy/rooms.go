@@ -132,6 +132,7 @@ type placed struct {
 	spoke   atomic.Bool  // over TLS: the handshake is over
 	serving atomic.Int32 // requests that run
 	unread  atomic.Bool  // nothing more is read
+	lingers atomic.Bool  // see Close
 
 	// With the lock of the room.
 	at      *list.Element // in quiet; nil while requests run, or when it left
@@ -220,9 +221,24 @@ func (c *placed) SetDeadline(t time.Time) error {
 	return c.SetReadDeadline(t)
 }
 
-// Close implements net.Conn.
+// lingerFor is for how long a connection is kept whose client still sends a body that nobody reads. The system answers
+// what comes to a closed connection with a reset, at which clients throw away what they have not read of the answer. It
+// is what net/http takes for bodies of which it knows that much is left.
+const lingerFor = 500 * time.Millisecond
+
+// Close implements net.Conn. If the client sends a body that was broken off, it ends the proxy's direction and closes
+// the connection later; a second call does at once.
 func (c *placed) Close() error {
 	c.goOn()
+	if c.lingers.Swap(false) && c.CloseWrite() == nil {
+		time.AfterFunc(lingerFor, func() { _ = c.shut() })
+		return nil
+	}
+	return c.shut()
+}
+
+// shut closes the connection and gives its place back.
+func (c *placed) shut() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
 		r := c.room

@@ -29,7 +29,7 @@ type steering struct {
 // gated describes the gate of an upstream as gate does, with the slots that the
 // configuration allows.
 func (c *Config) gated() live.GateConfig {
-	out := live.GateConfig{Config: c.gate(), Mode: c.Mode, Shares: c.shares()}
+	out := live.GateConfig{Config: c.gate(), Mode: c.Mode, Shares: c.shares(), NoTurns: c.noTurns()}
 	out.Slots.Min, out.Slots.Max = c.Slots.Min, c.Slots.Max
 	return out
 }

@@ -66,6 +66,7 @@ type upstream struct {
 	health                health
 	downUntil             atomic.Int64 // mono.Time; for the status page
 	failures              throttle
+	failed, retried       mishaps         // requests, by kind of failure and by what was decided
 	lifetime              context.Context // ends when it is closed or leaves
 	endLife               context.CancelFunc
 	goodChecks, badChecks atomic.Int64

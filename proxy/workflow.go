@@ -43,6 +43,11 @@ type Schedule struct {
 	// Fair divides the slots among the workflows that wait, by their weights.
 	// Without it a workflow that sends more gets more.
 	Fair bool
+	// NoTurns has a client that sends more get more. By default, clients take turns while requests wait, inside a
+	// workflow or class and among those of one priority: addresses, of IPv6 networks of 64 bits. A request that comes
+	// from a network under Config.Trust takes the turn of the client that X-Forwarded-For or Forwarded names, and where
+	// they name none its connection takes turns of its own.
+	NoTurns bool
 	// Aging is the age from which a request goes ahead of priority and order.
 	// Default 5 s. Smaller comes closer to first in, first out; larger lets the
 	// order starve a request for longer.
@@ -180,6 +185,9 @@ func (c *Config) gate() admission.Config {
 	return out
 }
 
+// noTurns reports whether requests wait in no order but that of their workflow.
+func (c *Config) noTurns() bool { return c.Schedule.NoTurns || c.Share.Order == OneFIFO }
+
 // told is how many workflows a gate tells apart.
 func (c *Config) told() int { return len(c.Workflows) + c.Names + spareWorkflows }
 
@@ -207,7 +215,7 @@ func (u *upstream) serves(next *Config) bool {
 			}
 		}
 	}
-	return c.Health == next.Health && c.Schedule == next.Schedule && c.Rates == next.Rates && c.Culprit == next.Culprit &&
+	return c.Health == next.Health && c.Schedule == next.Schedule && c.noTurns() == next.noTurns() && c.Rates == next.Rates && c.Culprit == next.Culprit &&
 		places+next.Names <= c.told()-spareWorkflows/2
 }
 

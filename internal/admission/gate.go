@@ -75,6 +75,9 @@ type Ticket struct {
 	// others are refused first: peers among each other, sources among those of one peer.
 	// Without a Source, the Client is the sender.
 	Source, Peer uint64
+	// Whom is whose turn the request takes, with Schedule.Senders: for whom its sender asks, if the
+	// driver knows that and believes it. 0 means the Peer, or of one that is not known the Source.
+	Whom uint64
 	// Objective is the time within which an answer to this request helps its caller, for a
 	// method whose objective is not the gate's. 0 means the gate's.
 	Objective time.Duration
@@ -102,6 +105,7 @@ type Ticket struct {
 	lent       bool          // ran for longer than the objective and gave its slot back
 	pushed     bool          // out of the queue, for somebody who had less
 	spared     bool          // at its turn, as those behind it had more
+	overtaken  bool          // by others whose turns were before its sender's
 	senders    senders       // in Gate.usage
 	had        float64       // what its source had when it came, and its peer
 	peerHad    float64
@@ -345,16 +349,16 @@ func (g *Gate) begin(now mono.Time, t *Ticket) {
 	t.Begin(now)
 }
 
-// Expect returns the wait that a request of the default class and workflow arriving
-// at now would have for a slot.
-func (g *Gate) Expect(now mono.Time) time.Duration { return g.expect(now, work.Default, 0) }
+// Expect returns the wait that a request of the default class and workflow, and of a sender of
+// which nothing waits, arriving at now would have for a slot.
+func (g *Gate) Expect(now mono.Time) time.Duration { return g.expect(now, work.Default, 0, 0) }
 
-func (g *Gate) expect(now mono.Time, class work.Class, flow int) time.Duration {
+func (g *Gate) expect(now mono.Time, class work.Class, flow int, whom uint64) time.Duration {
 	oldest := g.queue.Oldest()
 	if oldest == nil && g.limit.Free() {
 		return 0
 	}
-	ahead := g.queue.Ahead(class, flow) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
+	ahead := g.queue.Ahead(class, flow, whom) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
 	wait := time.Duration(g.pace.gap.value * float64(ahead))
 	if oldest != nil {
 		// Should departures have stopped, that tells before the length of the
@@ -438,13 +442,14 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	t.fill(since, g.limit.Service())
 	g.queue.Push(now, &t.task)
 	g.waiters.push(t)
-	t.state = waiting
+	t.state, t.overtaken = waiting, t.task.Overtaken()
 	return Wait
 }
 
 // fill tells the queue about t.
 func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 	k := &t.task
+	k.Sender = t.whom()
 	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
 	k.Remaining, k.Total, k.Done, k.Least, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, t.Least, cost, t
 }
@@ -531,7 +536,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
 		t.plain = true
 	}
-	queued := g.expect(now, t.Class, t.Flow)
+	queued := g.expect(now, t.Class, t.Flow, t.whom())
 	wait := queued
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
@@ -566,14 +571,14 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		return t.Barred
 	case t.Budget(now) <= 0:
 		return work.Expired
-	case g.queue.Len() >= g.cfg.QueueLimit && (t.Attempt > 0 || !(room && g.makeRoom(now, t))):
+	case g.queue.Len() >= g.cfg.QueueLimit && (t.Attempt > 0 || !(room && g.makeRoom(now, t, true))):
 		return work.QueueFull
 	case g.cfg.NoAQM:
 		return work.None
 	}
 	var expected time.Duration
 	if g.busy() {
-		expected = g.expect(now, t.Class, t.Flow)
+		expected = g.expect(now, t.Class, t.Flow, t.whom())
 	}
 	if expected == 0 {
 		g.idle = now
@@ -600,7 +605,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		g.refused += 1.0 / arrivalMemory
 		g.pool.OnDelay(g.pressure(wait))
 		wait -= time.Duration(g.pace.gap.value)
-		if late := wait > t.useful(g.cfg.Objective).Sub(t.Arrived)-g.worth.hope; late || expected == 0 || !room || !g.makeRoom(now, t) {
+		if late := wait > t.useful(g.cfg.Objective).Sub(t.Arrived)-g.worth.hope; late || expected == 0 || !room || !g.makeRoom(now, t, false) {
 			return r
 		}
 		t.promised = wait // with one less ahead
@@ -769,11 +774,11 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 			return t, g.refuse(now, t, r)
 		}
 		// With a free slot it runs: see tooLong.
-		if wait := g.expect(now, t.Class, t.Flow); wait > 0 && t.Deadline != mono.Never && wait+g.worth.need > t.Deadline.Sub(now) {
+		if wait := g.expect(now, t.Class, t.Flow, t.whom()); wait > 0 && t.Deadline != mono.Never && wait+g.worth.need > t.Deadline.Sub(now) {
 			return t, g.turnAway(now, t, late(now, t.Deadline))
 		}
 		// It was held back on purpose: no queueing delay.
-		t.promised = g.expect(now, t.Class, t.Flow)
+		t.promised = g.expect(now, t.Class, t.Flow, t.whom())
 		if v := g.admit(now, t, now); v == Run {
 			return t, v
 		}
@@ -910,7 +915,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		g.pace.ran.add(float64(ran))
 		took = float64(ran)
 		all := until.Sub(t.since) - t.promised
-		if g.cfg.Schedule.Order.ByDeadline() {
+		if g.cfg.Schedule.Order.ByDeadline() || t.overtaken {
 			all = ran // to be overtaken is no doubt about how long a service takes
 		}
 		g.worth.add(g.pace.share(all, t.scale))
@@ -1099,7 +1104,7 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 		g.pace.full(now)
 	}
 	t.scale = g.pace.scale
-	if waited > 0 && g.sample(t) {
+	if waited > 0 && g.sample(t) && !t.overtaken {
 		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)
 	}
 	t.lent = false

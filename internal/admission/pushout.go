@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -22,10 +23,20 @@ const (
 	longest = 16
 )
 
-// makeRoom pushes a request out of the queue whose sender had clearly more than that of t,
-// and reports whether there was one. Next then names it.
-func (g *Gate) makeRoom(now mono.Time, t *Ticket) bool {
-	out := g.heaviest(t)
+// makeRoom pushes a request out of the queue whose sender had clearly more than that of t, and reports whether there
+// was one. Next then names it. full is whether the queue is.
+//
+// Where senders take turns, what they have waiting comes before what they had: requests whose turns are more than a
+// round before that of t stay, because their senders have less waiting. Of a full queue the one with the last turn
+// goes, if that is a round behind that of t. Where it is not full, t waits for those before it, and only one of them
+// makes room.
+func (g *Gate) makeRoom(now mono.Time, t *Ticket, full bool) bool {
+	var out *Ticket
+	if g.cfg.Schedule.Senders == 0 {
+		out = g.heaviest(t, nil)
+	} else {
+		out = g.outOfTurn(t, full)
+	}
 	if out == nil {
 		return false
 	}
@@ -36,10 +47,45 @@ func (g *Gate) makeRoom(now mono.Time, t *Ticket) bool {
 	return true
 }
 
+// outOfTurn is what makeRoom pushes out where senders take turns.
+func (g *Gate) outOfTurn(t *Ticket, full bool) *Ticket {
+	turn := g.queue.Turn(t.Class, t.Flow, t.whom())
+	if full {
+		if last := g.lastTurn(t); last != nil && last.task.Turn() >= turn+schedule.ARound {
+			return last
+		}
+	}
+	return g.heaviest(t, func(o *Ticket) bool {
+		at := o.task.Turn()
+		return at >= turn-schedule.ARound && (full || at <= turn)
+	})
+}
+
+// lastTurn returns of the waiting requests that are looked at, and stand in line with t, the one whose turn comes last,
+// and of those the newest; nil if there is none.
+func (g *Gate) lastTurn(t *Ticket) *Ticket {
+	var out *Ticket
+	for range min(len(g.waiters.tickets), lookedAt) {
+		o := g.waiters.next()
+		if !g.inLine(o, t) {
+			continue
+		}
+		if out == nil || o.task.Turn() > out.task.Turn() || o.task.Turn() == out.task.Turn() && o.Arrived > out.Arrived {
+			out = o
+		}
+	}
+	return out
+}
+
+// inLine reports whether o stands in the same line of the queue as t will.
+func (g *Gate) inLine(o, t *Ticket) bool {
+	return o.Class == t.Class && (!g.cfg.Schedule.Fair || o.Flow == t.Flow)
+}
+
 // spare lets t start after all if it may still be in time and the sender of a waiting
 // request had clearly more.
 func (g *Gate) spare(now mono.Time, t *Ticket) bool {
-	if t.spared || g.queue.Len() == 0 || g.heaviest(t) == nil {
+	if t.spared || g.queue.Len() == 0 || g.heaviest(t, nil) == nil {
 		return false
 	}
 	t.spared = true
@@ -47,12 +93,12 @@ func (g *Gate) spare(now mono.Time, t *Ticket) bool {
 }
 
 // heaviest returns a waiting request whose sender had clearly more than that of t: of those
-// looked at, the newest of the sender that had most; nil if there is none.
-func (g *Gate) heaviest(t *Ticket) *Ticket {
+// looked at that may be taken, all if may is nil, the newest of the sender that had most; nil if there is none.
+func (g *Gate) heaviest(t *Ticket, may func(*Ticket) bool) *Ticket {
 	var out *Ticket
 	for range min(len(g.waiters.tickets), lookedAt) {
 		o := g.waiters.next()
-		if o.Class != t.Class || g.cfg.Schedule.Fair && o.Flow != t.Flow {
+		if !g.inLine(o, t) || may != nil && !may(o) {
 			continue
 		}
 		if out == nil {
@@ -89,6 +135,17 @@ func (g *Gate) note(t *Ticket) {
 		t.senders.peer = cellsOf(^t.Peer) // which is no source's
 		t.peerHad = g.usage.of(t.senders.peer)
 	}
+}
+
+// whom is the number of whose turn t takes.
+func (t *Ticket) whom() uint64 {
+	switch {
+	case t.Whom != 0:
+		return t.Whom
+	case t.Peer != 0:
+		return t.Peer
+	}
+	return t.source()
 }
 
 // source is the number of the sender of t.

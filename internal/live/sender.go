@@ -6,8 +6,8 @@ import (
 )
 
 // Sender tells a connection from all others, and who answers for it (PeerKey), for the
-// gate to see who had more than others. The zero Sender is unknown.
-type Sender struct{ source, peer uint64 }
+// gate to see who had more than others, and whose turn a request takes (GateConfig.NoTurns). The zero Sender is unknown.
+type Sender struct{ source, peer, whom uint64 }
 
 // ofConnection is set in the numbers of connections, and not in those of accounts.
 const ofConnection = 1 << 63
@@ -24,6 +24,15 @@ func NewSender(peer string) Sender {
 	s := Sender{source: connections.Add(1) | ofConnection}
 	if peer != "" {
 		s.peer = maphash.String(peerSeed, peer) | 1 // 0 is nobody
+	}
+	return s
+}
+
+// For returns the Sender of a request that s sends for somebody else, as a proxy does, whose turn it takes: that of a
+// client that it names, such as an address, or, if it names none, one of its connection's own.
+func (s Sender) For(client string) Sender {
+	if s.whom = s.source; client != "" {
+		s.whom = maphash.String(peerSeed, client) | 1
 	}
 	return s
 }

@@ -110,13 +110,13 @@ func workflows(seed uint64) []call {
 }
 
 func config() admission.Config {
-	return admission.Config{Objective: 10 * time.Second, Credit: credit.Config{Epoch: 1}}
+	return admission.Config{Objective: 10 * time.Second, Credit: credit.Config{Epoch: 1}, Schedule: schedule.Config{Senders: 64}}
 }
 
 // ordered is config with an order of the queue, and rates.
 func ordered(order schedule.Order, fair bool) admission.Config {
 	cfg := config()
-	cfg.Schedule = schedule.Config{Order: order, Fair: fair, Aging: 20 * time.Second, Quantum: time.Second}
+	cfg.Schedule = schedule.Config{Order: order, Fair: fair, Senders: 64, Aging: 20 * time.Second, Quantum: time.Second}
 	cfg.Rates = &rates.Config{Period: 2 * time.Second, Terms: map[string]rates.Terms{"a": {Weight: 2}}}
 	return cfg
 }

@@ -2,27 +2,27 @@ package schedule
 
 import "github.com/spillgate/spillgate/internal/work"
 
-// Ahead returns how many of the waiting tasks are served before one of that class
-// and workflow that is pushed now, if all cost the same and nothing else comes. All
-// of its own workflow count, whatever the order: who is refused for what waits ahead
+// Ahead returns how many of the waiting tasks are served before one of that class,
+// workflow and sender that is pushed now, if all cost the same and nothing else comes. All
+// of its own workflow whose turns are no later count, whatever the order: who is refused for what waits ahead
 // of him must not be better off by a key that anybody can claim. It takes time
-// linear in the number of workflows that have tasks waiting.
-func (q *Queue) Ahead(class work.Class, workflow int) int {
-	if class >= work.NumClasses {
-		class = work.Default
-	}
-	var leaf *node
-	if leaf = &q.classes[class]; q.cfg.Fair {
+// linear in the number of workflows that have tasks waiting, and in the turns that the sender has before.
+func (q *Queue) Ahead(class work.Class, workflow int, sender uint64) int {
+	leaf := q.known(class, workflow)
+	if leaf == nil { // nothing of it waits, or ever did
 		if workflow < 0 || workflow >= q.cfg.Workflows {
 			workflow = 0
 		}
-		if f := q.flows[class][workflow]; f != nil {
-			leaf = f
-		} else { // nothing of it waits, or ever did
-			return beside(&q.classes[class], nil, max(float64(q.cfg.Quantum)*q.shares[workflow], 1), 0)
+		if class >= work.NumClasses {
+			class = work.Default
 		}
+		return beside(&q.classes[class], nil, max(float64(q.cfg.Quantum)*q.shares[workflow], 1), 0)
 	}
-	return beside(leaf.parent, leaf, float64(leaf.quantum), leaf.waiting)
+	own := leaf.waiting
+	if leaf.rota != nil {
+		own = leaf.rota.ahead(sender, own)
+	}
+	return beside(leaf.parent, leaf, float64(leaf.quantum), own)
 }
 
 // beside returns how many tasks below n and its parents are served while a child of

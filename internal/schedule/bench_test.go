@@ -17,7 +17,7 @@ func mixture(n int, deadlines bool) []Task {
 	rng := rand.New(rand.NewPCG(5, 6))
 	tasks := make([]Task, n)
 	for i := range tasks {
-		tasks[i] = Task{Workflow: rng.IntN(16), Class: work.Class(rng.IntN(2)), Deadline: mono.Never, Cost: time.Duration(rng.IntN(int(ms)))}
+		tasks[i] = Task{Workflow: rng.IntN(16), Sender: uint64(rng.IntN(100)), Class: work.Class(rng.IntN(2)), Deadline: mono.Never, Cost: time.Duration(rng.IntN(int(ms)))}
 		if deadlines {
 			tasks[i].Deadline = at(time.Hour + time.Duration(rng.IntN(int(time.Second))))
 		}
@@ -26,8 +26,8 @@ func mixture(n int, deadlines bool) []Task {
 }
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
-	for _, fair := range []bool{false, true} {
-		q := mustNew(t, Config{Order: LSTF, Fair: fair})
+	for _, cfg := range []Config{{Order: LSTF}, {Order: LSTF, Fair: true}, {Order: LSTF, Fair: true, Senders: 64}, {Senders: 64}} {
+		q := mustNew(t, cfg)
 		tasks := mixture(500, true)
 		now := mono.Time(1)
 		cycle := func() {
@@ -48,7 +48,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		}
 		cycle()
 		if n := testing.AllocsPerRun(5, cycle); n != 0 {
-			t.Errorf("fair %v: %v allocations for 500 tasks, want 0", fair, n)
+			t.Errorf("%+v: %v allocations for 500 tasks, want 0", cfg, n)
 		}
 	}
 }
@@ -110,6 +110,8 @@ func BenchmarkNextPush(b *testing.B) {
 		{name: "fifo", cfg: Config{Order: FIFO}},
 		{name: "edf", cfg: Config{Order: EDF}, deadlines: true},
 		{name: "edf-fair", cfg: Config{Order: EDF, Fair: true}, deadlines: true},
+		{name: "fifo-turns", cfg: Config{Order: FIFO, Senders: 1024}},
+		{name: "edf-turns", cfg: Config{Order: EDF, Senders: 1024}, deadlines: true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			q := mustNew(b, c.cfg)

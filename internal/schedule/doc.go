@@ -1,7 +1,8 @@
 // Package schedule decides which of the waiting tasks runs next on one resource.
 //
 // A Queue has three levels. Classes share the resource by weight, workflows
-// share what their class gets, and inside a workflow one order rules:
+// share what their class gets, and inside a workflow one order rules, in which
+// senders may take turns (Config.Senders):
 //
 //	           weights            shares             Order
 //	resource ─┬─ interactive ───┬─ workflow 0 ─── t t t t

@@ -14,6 +14,7 @@ type heap struct {
 const (
 	byOrder = iota
 	byLoss  // of the hope to meet the deadline
+	byTurn  // that has not come
 	numHeaps
 )
 
@@ -29,6 +30,9 @@ func (a *entry) before(b *entry) bool {
 	}
 	if a.key != b.key {
 		return a.key < b.key
+	}
+	if a.task.turn != b.task.turn {
+		return a.task.turn < b.task.turn
 	}
 	return a.task.older(b.task)
 }

@@ -45,7 +45,13 @@ func (t *Task) restand() {
 	s := q.standing(t)
 	if leaf := q.leaf(s.class, t.Workflow); leaf != t.leaf {
 		q.unlink(t)
+		q.leaveTurn(t, t.leaf, false)
+		q.takeTurn(t)
 		q.link(t)
+		return
+	}
+	if at := t.places[byTurn]; at != nowhere {
+		t.leaf.later.put(at, entry{int64(t.turn), t, s.priority})
 		return
 	}
 	t.leaf.order.put(t.places[byOrder], entry{s.key, t, s.priority})

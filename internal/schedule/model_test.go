@@ -332,7 +332,7 @@ func checkShape(t *rapid.T, q *Queue) {
 		if q.lineOnly() {
 			heaped = 0
 		}
-		if heaped != len(n.order.entries) || (count > 0) != (n.next != nil) {
+		if heaped != len(n.order.entries)+len(n.later.entries) || (count > 0) != (n.next != nil) {
 			t.Fatalf("%d in line, %d in the heap, in the ring %v", count, len(n.order.entries), n.next != nil)
 		}
 		total += count

@@ -20,8 +20,10 @@ type plain struct {
 const unknown = -1
 
 // one reports whether the order of q may do with one structure at all. With Fair there
-// are too many leaves to look through for the first to be lost.
-func (c *Config) one() bool { return c.Order == FIFO || c.Order.ByDeadline() && !c.Fair }
+// are too many leaves to look through for the first to be lost, and with Senders some tasks are not in the order yet.
+func (c *Config) one() bool {
+	return c.Order == FIFO || c.Order.ByDeadline() && !c.Fair && c.Senders == 0
+}
 
 // admit keeps q plain with t, which is about to wait, or ends that.
 func (q *Queue) admit(t *Task) {
@@ -38,7 +40,7 @@ func (q *Queue) conforms(t *Task) bool {
 		return false
 	}
 	if q.cfg.Order == FIFO {
-		return true
+		return q.cfg.Senders == 0 || t.lastIn(&t.leaf.ages)
 	}
 	key, lost := q.cfg.Order.key(t), int64(t.lost())
 	if lost == int64(mono.Never) {
@@ -49,6 +51,11 @@ func (q *Queue) conforms(t *Task) bool {
 		q.plain.offset = offset
 	}
 	return offset == q.plain.offset && lost >= key
+}
+
+// lastIn reports whether the turn of t is last where its arrival is, behind those that wait in l.
+func (t *Task) lastIn(l *list) bool {
+	return l.tail == nil || t.Arrived >= l.tail.Arrived && t.turn >= l.tail.turn
 }
 
 // spread gives all waiting tasks their places in both structures. It takes time linear

@@ -16,7 +16,8 @@ import (
 func TestOneStructureDecidesAsTwo(t *testing.T) {
 	kept, ended := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{Order: rapid.SampledFrom([]Order{FIFO, EDF, LSTF}).Draw(t, "order"), Fair: rapid.Bool().Draw(t, "fair"), Aging: 40 * ms}
+		cfg := Config{Order: rapid.SampledFrom([]Order{FIFO, EDF, LSTF}).Draw(t, "order"), Fair: rapid.Bool().Draw(t, "fair"), Aging: 40 * ms,
+			Senders: rapid.SampledFrom([]int{0, 8}).Draw(t, "senders")}
 		remaining := rapid.SampledFrom([]time.Duration{0, ms}).Draw(t, "remaining")
 		quick, full := made(t, cfg), made(t, cfg)
 		var tasks [][2]*Task
@@ -32,7 +33,7 @@ func TestOneStructureDecidesAsTwo(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			default:
 				task := Task{Class: work.Class(rapid.IntRange(0, 1).Draw(t, "class")), Workflow: rapid.IntRange(0, 2).Draw(t, "workflow"),
-					Arrived: now.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "late")) * ms), Priority: 3, Remaining: remaining, Owner: i,
+					Arrived: now.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "late")) * ms), Priority: 3, Remaining: remaining, Owner: i, Sender: uint64(rapid.IntRange(0, 40).Draw(t, "sender")),
 					Deadline: now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "deadline")) * ms)}
 				switch {
 				case odd():

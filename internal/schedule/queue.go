@@ -17,6 +17,7 @@ type Queue struct {
 	shares   []float64
 	arrivals list // with Fair; without, the lines of the two classes tell as much
 	losses   heap
+	rotas    []*rota // that no leaf has
 	plain    plain
 	len      int
 	seq      uint64
@@ -47,7 +48,7 @@ func New(cfg Config) (*Queue, error) {
 }
 
 func newNode(parent *node) node {
-	return node{parent: parent, order: heap{which: byOrder}, ages: list{which: ofLeaf}}
+	return node{parent: parent, order: heap{which: byOrder}, later: heap{which: byTurn}, ages: list{which: ofLeaf}}
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -90,6 +91,7 @@ func (q *Queue) Push(now mono.Time, t *Task) {
 	if t.Arrived == 0 || t.Arrived > now {
 		t.Arrived = now
 	}
+	q.takeTurn(t)
 	q.admit(t)
 	q.seq++
 	t.in, t.seq = q, q.seq
@@ -97,7 +99,7 @@ func (q *Queue) Push(now mono.Time, t *Task) {
 	if q.cfg.Fair {
 		q.arrivals.insert(t)
 	}
-	t.places = [numHeaps]int{nowhere, nowhere}
+	t.places = [numHeaps]int{nowhere, nowhere, nowhere}
 	if !q.plain.holds || q.cfg.Order == FIFO {
 		q.expect(t)
 	}
@@ -110,14 +112,20 @@ func (q *Queue) Remove(t *Task) bool {
 	if t.in != q {
 		return false
 	}
+	q.remove(t, false)
+	return true
+}
+
+// remove takes out t, which waits here. served says that it is served.
+func (q *Queue) remove(t *Task, served bool) {
 	q.unlink(t)
+	q.leaveTurn(t, t.leaf, served)
 	q.losses.remove(t)
 	if q.cfg.Fair {
 		q.arrivals.remove(t)
 	}
 	t.in, t.leaf = nil, nil
 	q.len--
-	return true
 }
 
 // Expired removes and returns a task that cannot meet its deadline any more, the
@@ -150,9 +158,12 @@ func (q *Queue) Next(now mono.Time) (t *Task, run bool) {
 		leaf.begin(child, grants)
 		leaf = child
 	}
-	t = leaf.first(now, q.cfg.Aging)
+	t = q.first(now, leaf)
 	t.dispatch(q.cfg.Quantum)
-	q.Remove(t)
+	if leaf.rota != nil {
+		leaf.rota.serve(t)
+	}
+	q.remove(t, true)
 	t.leaf = leaf
 	return t, true
 }
@@ -169,7 +180,15 @@ func (q *Queue) Peek(now mono.Time) (t *Task, run bool) {
 	for leaf.children > 0 {
 		leaf, _ = leaf.pick()
 	}
-	return leaf.first(now, q.cfg.Aging), true
+	return q.first(now, leaf), true
+}
+
+// first returns the task of a leaf that is next.
+func (q *Queue) first(now mono.Time, leaf *node) *Task {
+	if len(leaf.later.entries) > 0 {
+		leaf.ripen(q)
+	}
+	return leaf.first(now, q.cfg.Aging)
 }
 
 // SetWeight changes what a class gets relative to the others, from its next turn
@@ -202,7 +221,7 @@ func (q *Queue) SetShare(workflow int, share float64) bool {
 
 // standing returns t's class, priority and key, with what was lent to it.
 func (q *Queue) standing(t *Task) standing {
-	s := standing{t.Class, t.Priority, q.cfg.Order.key(t)}
+	s := standing{t.Class, t.Priority, q.key(t)}
 	if s.class >= work.NumClasses {
 		s.class = work.Default
 	}
@@ -210,6 +229,20 @@ func (q *Queue) standing(t *Task) standing {
 		s = s.raised(t.loan)
 	}
 	return s
+}
+
+// known returns where a task of that class and workflow waits, nil if none ever did.
+func (q *Queue) known(class work.Class, workflow int) *node {
+	if class >= work.NumClasses {
+		class = work.Default
+	}
+	if !q.cfg.Fair {
+		return &q.classes[class]
+	}
+	if workflow < 0 || workflow >= q.cfg.Workflows {
+		workflow = 0
+	}
+	return q.flows[class][workflow]
 }
 
 // leaf returns where a task of that class and workflow waits.
@@ -235,7 +268,7 @@ func (q *Queue) link(t *Task) {
 	s := q.standing(t)
 	t.leaf = q.leaf(s.class, t.Workflow)
 	if !q.lineOnly() {
-		t.leaf.order.push(entry{s.key, t, s.priority})
+		t.leaf.line(q, t, s)
 	}
 	t.leaf.ages.insert(t)
 	for n := t.leaf; n != nil; n = n.parent {
@@ -249,6 +282,7 @@ func (q *Queue) link(t *Task) {
 // unlink undoes link.
 func (q *Queue) unlink(t *Task) {
 	t.leaf.order.remove(t)
+	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)
 	for n := t.leaf; n != nil; n = n.parent {
 		n.waiting--

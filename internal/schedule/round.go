@@ -48,7 +48,9 @@ type node struct {
 
 	// As a leaf. The heap is empty where the line alone says who is next.
 	order heap
+	later heap // tasks whose turns have not come; empty in FIFO
 	ages  list
+	rota  *rota // nil: senders take no turns, or no two tasks have waited since the leaf was empty
 }
 
 // weigh gives n the share or weight w, from its next turn on.
@@ -115,10 +117,10 @@ func (n *node) first(now mono.Time, aging time.Duration) *Task {
 	if oldest := n.ages.head; oldest != nil && now.Sub(oldest.Arrived) >= aging {
 		return oldest
 	}
-	if len(n.order.entries) == 0 {
-		return n.ages.head
+	if t := n.best(); t != nil {
+		return t
 	}
-	return n.order.first()
+	return n.ages.head
 }
 
 // pick returns the child to be served, and after how many more grants. It changes

@@ -37,6 +37,9 @@ func (q *Queue) Settle(t *Task, used time.Duration) {
 			n.refund(min(over, t.owed[i]), t.eras[i])
 		}
 	}
+	if t.rota != nil && t.Cost > 0 {
+		t.rota.settle(t, float64(max(used, 0))/float64(t.Cost))
+	}
 	t.leaf = nil
 }
 

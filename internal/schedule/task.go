@@ -24,6 +24,9 @@ type Task struct {
 	// later than Push, means the instant of Push; a task that is pushed again
 	// needs it anew.
 	Arrived mono.Time
+	// Sender is whose turn the task takes, with Config.Senders: a number that the driver gave to the task's sender. 0 is
+	// unknown, and such a task goes by its arrival.
+	Sender uint64
 	// Deadline is the local instant after which the work is useless, mono.Never
 	// if there is none.
 	Deadline mono.Time
@@ -53,6 +56,13 @@ type Task struct {
 	eras    [depth]uint32        // in which it was
 	loan    standing             // what waiters have that is better
 	lent    bool                 // loan counts
+
+	// With Config.Senders.
+	turn      Turn
+	rota      *rota   // that it is in
+	place     *sender // whose turn it is, until it is settled
+	era       uint32  // of the place
+	overtaken bool
 }
 
 // Waiting reports whether the task is in a queue.

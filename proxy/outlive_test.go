@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/await"
+)
+
+// An upstream of HTTP/2 that answers before the end of the body lets nothing more of it come. The client of HTTP/1, which
+// sends on, gets the whole answer all the same.
+func TestEarlyAnswersArriveWhole(t *testing.T) {
+	long := strings.Repeat("x", 200_000)
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		io.WriteString(w, long)
+	}))
+	for _, scheme := range []string{"http", "h2c"} {
+		p := start(t, to(scheme+"://"+addr))
+		for n := range 40 {
+			c, err := net.Dial("tcp", p.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetDeadline(time.Now().Add(await.Patience))
+			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n%s", strings.Repeat("b", 1000*n))
+			var sender sync.WaitGroup
+			sender.Go(func() {
+				for range 100 {
+					if _, err := c.Write(make([]byte, 10_000)); err != nil {
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatalf("%s, request %d: %v", scheme, n, err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if resp.StatusCode != http.StatusRequestEntityTooLarge || err != nil || len(body) != len(long) {
+				t.Fatalf("%s, request %d: %d, %d bytes, %v", scheme, n, resp.StatusCode, len(body), err)
+			}
+			c.Close()
+			sender.Wait()
+		}
+	}
+}
+
+// A request's context ends with its client's, its deadline or its gate, and not because its body was broken off.
+func TestOutliveOnlyTheBody(t *testing.T) {
+	gate := fmt.Errorf("cancelled by the gate")
+	for _, test := range []struct {
+		name   string
+		broken bool
+		cause  error
+		ends   bool
+	}{
+		{"the client leaves", false, context.Canceled, true},
+		{"the body is broken off", true, context.Canceled, false},
+		{"the gate cancels it then", true, gate, true},
+		{"its time is over then", true, context.DeadlineExceeded, true},
+	} {
+		parent, cancel := context.WithCancelCause(context.Background())
+		r, _ := http.NewRequestWithContext(parent, http.MethodPost, "http://x/", nil)
+		b := &requestBody{control: &http.ResponseController{}}
+		b.broken.Store(test.broken)
+		out, end := b.outlive(r)
+		cancel(test.cause)
+		if !test.ends {
+			time.Sleep(10 * time.Millisecond)
+			if out.Context().Err() != nil {
+				t.Errorf("%s: %v", test.name, out.Context().Err())
+			}
+		} else {
+			await.Value(t, out.Context().Done(), test.name)
+			if context.Cause(out.Context()) != test.cause {
+				t.Errorf("%s: the cause is %v", test.name, context.Cause(out.Context()))
+			}
+		}
+		end()
+	}
+}
+
+// What is left of a body that was broken off is not answered with a reset before the client has the answer.
+func TestBrokenBodiesLinger(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex() // else it reads first what may be a short rest
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}))
+	p := start(t, to("http://"+addr))
+	for name, first := range map[string]string{
+		"a long body":           "Content-Length: 10000000\r\n\r\n",
+		"one of unknown length": "Transfer-Encoding: chunked\r\n\r\n989680\r\n",
+	} {
+		c, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(await.Patience))
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%s%s", first, strings.Repeat("b", 100_000))
+		br := bufio.NewReader(c)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Fatal(name, resp, err)
+		}
+		for range 10 { // what the client sends on its way
+			if _, err := c.Write(make([]byte, 10_000)); err != nil {
+				t.Fatalf("%s: the client is reset: %v", name, err)
+			}
+		}
+		if _, err := br.ReadByte(); err != io.EOF {
+			t.Errorf("%s: the answer ends with %v, want the end", name, err)
+		}
+		c.Close()
+	}
+	eventually(t, "the connections to be closed", func() bool { open, _ := p.places.Load().load(); return open == 0 })
+}
