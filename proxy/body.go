@@ -27,7 +27,6 @@ type requestBody struct {
 	body    io.ReadCloser
 	left    atomic.Int64             // until the length that was announced; negative without one
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
-	own     *placed                  // the connection of HTTP/1; nil where it is unknown
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
 	place   *placed                  // of the connection, nil without one
@@ -55,7 +54,7 @@ func newRequestBody(w http.ResponseWriter, r *http.Request, silence time.Duratio
 	b := &requestBody{body: r.Body, silence: silence, hold: http1, place: placeOf(r.Context()), taken: httpgate.BodyTaken(w)}
 	b.left.Store(r.ContentLength)
 	if r.ProtoMajor == 1 {
-		b.control, b.own = http.NewResponseController(w), placeOf(r.Context())
+		b.control = http.NewResponseController(w)
 	}
 	r.Body = b
 	return b
@@ -165,8 +164,11 @@ func (b *requestBody) done() {
 // leaveRest ends reads of the connection for good if there is more of the body. The server lifts the
 // deadline when it waited for a read that goes on, and then reads what is left.
 func (b *requestBody) leaveRest() {
-	if !b.whole.Load() {
-		b.own.endReads()
-		_ = b.breakOff()
+	if b.whole.Load() {
+		return
 	}
+	if b.control != nil { // over HTTP/2 others read from the connection
+		b.place.endReads()
+	}
+	_ = b.breakOff()
 }

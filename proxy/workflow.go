@@ -239,9 +239,11 @@ func (u *upstream) retune(next *Config) {
 }
 
 // caller returns what sends requests to the server, for an objective. The wait for credits of the upstream comes
-// on top of that in the gate, and an answer after the objective helps no client.
+// on top of that in the gate, and an answer after the objective helps no client. The gate limits what is sent before the
+// first answer, which a server that is asked for long polls may take seconds to give.
 func (u *upstream) caller(objective time.Duration) *http.RoundTripper {
-	t := httpgate.Transport(u.base, httpgate.KeepHeader(), httpgate.CountCalls(u.gate.Calls()), httpgate.Wallet(credit.WalletConfig{MaxWait: objective * 4 / 5}))
+	wallet := credit.WalletConfig{MaxWait: objective * 4 / 5, FirstFlight: credit.WindowLimit}
+	t := httpgate.Transport(u.base, httpgate.KeepHeader(), httpgate.CountCalls(u.gate.Calls()), httpgate.Wallet(wallet))
 	return &t
 }
 

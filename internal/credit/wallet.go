@@ -28,6 +28,10 @@ type WalletConfig struct {
 	// smaller lets a refused caller know sooner, and costs no goodput in overload, when
 	// fresh requests take the credits just as well.
 	MaxWait time.Duration
+	// FirstFlight is the most requests that are outstanding at a server that has answered none. Default 8, which a
+	// server with credits answers with a grant before it is overloaded. Larger is for a server whose first answers may
+	// take long, and which has a limit of its own in front: 8 long polls would hold everything else back.
+	FirstFlight int
 	// Late is by how much the driver's timers are late at times. A wait then ends
 	// sooner, so that a refused caller knows within a fifth of the budget all the
 	// same. Default 0.
@@ -120,11 +124,17 @@ func NewWallet(cfg WalletConfig) (*Wallet, error) {
 	if cfg.Late < 0 {
 		errs = append(errs, fmt.Errorf("credit: Late is %v, expected 0 or more", cfg.Late))
 	}
+	if cfg.FirstFlight < 0 {
+		errs = append(errs, fmt.Errorf("credit: FirstFlight is %d, expected 1 or more requests, or 0 for the default", cfg.FirstFlight))
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
 	if cfg.QueueLimit == 0 {
 		cfg.QueueLimit = 1024
+	}
+	if cfg.FirstFlight == 0 {
+		cfg.FirstFlight = firstFlight
 	}
 	return &Wallet{cfg: cfg}, nil
 }
@@ -132,7 +142,7 @@ func NewWallet(cfg WalletConfig) (*Wallet, error) {
 // Open adds a server. Waiting requests may go to it: call Next.
 func (l *Wallet) Open() *Window {
 	l.opened++
-	w := &Window{reviveAt: mono.Never, number: l.opened}
+	w := &Window{reviveAt: mono.Never, number: l.opened, first: l.cfg.FirstFlight}
 	l.windows = append(l.windows, w)
 	if l.groups == nil && len(l.windows) > pickers {
 		l.groupUp()

@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
-// firstFlight is how many requests a client sends to a server that has not
+// firstFlight is how many requests a client sends by default to a server that has not
 // granted anything yet. A server with a Pool answers the first with a grant; one
 // without shows by its first reply that it has none.
 const firstFlight = 8
@@ -33,6 +33,7 @@ type Window struct {
 	closed      bool
 	score       int // of being picked next, less that of group
 	number      int // in the order of Open
+	first       int // WalletConfig.FirstFlight
 	// Of a wallet with many servers: the group it is in, or whether it is due, and its
 	// place there.
 	group *group
@@ -69,7 +70,7 @@ func (w *Window) Limit() int {
 	case credited:
 		return int(min(w.grant.Window, WindowLimit))
 	}
-	return firstFlight
+	return w.first
 }
 
 // Credited reports whether the server has granted anything in this epoch.
