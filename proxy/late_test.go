@@ -162,3 +162,34 @@ func TestServersThatKnowTheDeadline(t *testing.T) {
 		t.Errorf("without a deadline: kind %s, expected %s", what, brokeOff)
 	}
 }
+
+// A server whose first answers take long, as long polls do, gets whatever the gate lets through: the wallet towards it does
+// not hold requests back until the first answer says that there are no credits.
+func TestLongPollsComeFirst(t *testing.T) {
+	const polls = 20
+	arrived, let := make(chan struct{}, polls), make(chan struct{})
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/poll" {
+			arrived <- struct{}{}
+			<-let
+		}
+		io.WriteString(w, "ok")
+	}))
+	p := start(t, to("http://"+addr))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(let)
+	for range polls {
+		all.Go(func() { get(t, client(t, 1, nil), p.url+"/poll") })
+	}
+	for n := range polls {
+		select {
+		case <-arrived:
+		case <-time.After(time.Minute):
+			t.Fatalf("%d of %d long polls arrived before one was answered", n, polls)
+		}
+	}
+	if code, body := get(t, client(t, 1, nil), p.url+"/short"); code != http.StatusOK || body != "ok" {
+		t.Errorf("a short request beside them: %d %q", code, body)
+	}
+}
