@@ -180,7 +180,15 @@ func TestLongPollsComeFirst(t *testing.T) {
 	defer all.Wait()
 	defer close(let)
 	for range polls {
-		all.Go(func() { get(t, client(t, 1, nil), p.url+"/poll") })
+		c := client(t, 1, nil)
+		all.Go(func() {
+			resp, err := c.Get(p.url + "/poll")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+		})
 	}
 	for n := range polls {
 		select {
@@ -189,7 +197,7 @@ func TestLongPollsComeFirst(t *testing.T) {
 			t.Fatalf("%d of %d long polls arrived before one was answered", n, polls)
 		}
 	}
-	if code, body := get(t, client(t, 1, nil), p.url+"/short"); code != http.StatusOK || body != "ok" {
-		t.Errorf("a short request beside them: %d %q", code, body)
+	if resp, body := get(t, client(t, 1, nil), p.url+"/short"); resp.StatusCode != http.StatusOK || body != "ok" {
+		t.Errorf("a short request beside them: %d %q", resp.StatusCode, body)
 	}
 }
