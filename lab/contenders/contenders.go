@@ -30,6 +30,7 @@ import (
 	"github.com/spillgate/spillgate/internal/baseline/semaphore"
 	"github.com/spillgate/spillgate/internal/baseline/vegas"
 	"github.com/spillgate/spillgate/internal/credit"
+	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 )
 
@@ -48,9 +49,12 @@ type Setting struct {
 // Name of Spillgate in tables.
 const Name = "spillgate"
 
+// Senders is how many senders take turns at a gate, as at a deployed one: see live.NewGate.
+const Senders = 1024
+
 // Spillgate is the policy under test, with the objective as its only setting.
 func Spillgate(s Setting) mesh.Control {
-	return mesh.Gated(Name, admission.Config{Objective: s.Objective}, credit.WalletConfig{})
+	return mesh.Gated(Name, admission.Config{Objective: s.Objective, Schedule: schedule.Config{Senders: Senders}}, credit.WalletConfig{})
 }
 
 // Peers returns every policy that Spillgate is compared with.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/baseline"
+	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/sim"
 	"github.com/spillgate/spillgate/internal/sim/mesh"
 	"github.com/spillgate/spillgate/internal/table"
@@ -58,7 +59,7 @@ func plain(s contenders.Setting) mesh.Control {
 	return mesh.Control{
 		Name: "spillgate, plain clients",
 		Door: func(_ uint64, at mesh.Place) (baseline.Door, error) {
-			return mesh.NewNode(admission.Config{Objective: s.Objective, NoCredit: true}, at)
+			return mesh.NewNode(admission.Config{Objective: s.Objective, NoCredit: true, Schedule: schedule.Config{Senders: contenders.Senders}}, at)
 		},
 	}
 }

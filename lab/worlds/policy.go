@@ -139,7 +139,7 @@ func spillgate(w *world.World) mesh.Control {
 	c := mesh.Gated(contenders.Name, admission.Config{}, credit.WalletConfig{})
 	c.Door = func(_ uint64, at mesh.Place) (baseline.Door, error) {
 		return node.New(node.Config{Service: at.Service, Number: at.Number, Shares: shares, Config: admission.Config{
-			Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)}, Schedule: schedule.Config{Fair: len(shares) > 0}}})
+			Objective: at.Objective, Credit: credit.Config{Epoch: uint32(at.Life + 1)}, Schedule: schedule.Config{Fair: len(shares) > 0, Senders: contenders.Senders}}})
 	}
 	return c
 }
