@@ -667,6 +667,9 @@ func (g *Gate) overload(now mono.Time) float64 {
 
 // sustained is overload, but refusals count only as far as the slots have had no pauses.
 func (g *Gate) sustained(now mono.Time) float64 {
+	if g.limit.Sharing() {
+		return g.overload(now) // the processors have no pauses, whatever the slots have
+	}
 	return max(0, min(max(min(g.refused/refusedMuch, g.filled.sustained()), g.standing(now)), 1))
 }
 
