@@ -52,10 +52,16 @@ func count(name string) int {
 // processors, -1 if the server does not show them; then it may use as many as its process.
 func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origin, now time.Time) (at int) {
 	at = -1
+	pid := server(origins)
+	if pid == 0 { // what others use counts while the server has nothing to do, too
+		pid = p.pid
+	}
+	due := pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver)
 	for r := range resources {
 		if n := count(resources[r].Name); n > 0 {
-			if pid := server(origins); pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver) {
+			if due {
 				p.measure(pid, n, now, used(pid))
+				due = false
 			}
 			resources[r].Name, at = processorName, r
 			if p.known {
@@ -63,7 +69,7 @@ func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origi
 			}
 		}
 	}
-	if pid := server(origins); at < 0 && pid != 0 && (pid != p.pid || now.Sub(p.at) >= measuredOver) {
+	if at < 0 && due {
 		u := used(pid)
 		p.measure(pid, u.of, now, u)
 	}

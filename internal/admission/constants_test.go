@@ -77,15 +77,16 @@ func TestOneWrongWaitIsNoRule(t *testing.T) {
 }
 
 // Refusals alone are no overload that goes on while there are pauses: bursts of one objective with pauses of one between
-// them. Without pauses, they are one after the eight objectives that the mean takes to reach 0.95 and more.
+// them. Without pauses, they are one after the eight objectives that the mean takes to reach 0.95 and more. Time may begin anywhere.
 func TestPausesAreNoOverload(t *testing.T) {
 	const objective = 100 * time.Millisecond
 	for _, c := range []struct {
+		from  mono.Time
 		pause bool
 		want  float64
-	}{{true, 0}, {false, 1}} {
+	}{{mono.Time(time.Hour), true, 0}, {mono.Time(time.Hour), false, 1}, {-mono.Time(time.Hour), true, 0}, {-mono.Time(time.Hour), false, 1}} {
 		var f filled
-		now := mono.Time(time.Hour)
+		now := c.from
 		for i := range 16 * 100 {
 			part := 1.0
 			if c.pause && i/100%2 == 1 {
@@ -95,7 +96,7 @@ func TestPausesAreNoOverload(t *testing.T) {
 			f.pass(now, part, objective)
 		}
 		if got := f.sustained(); got != c.want {
-			t.Errorf("pauses %v: %v of an overload that goes on, want %v", c.pause, got, c.want)
+			t.Errorf("from %v, pauses %v: %v of an overload that goes on, want %v", c.from, c.pause, got, c.want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ type filled struct {
 	part  float64
 	held  float64 // the part since then
 	since mono.Time
+	known bool // since is; time may begin anywhere
 }
 
 const (
@@ -29,6 +30,9 @@ const (
 
 // pass takes the time up to now, and the part that is in use from now on.
 func (f *filled) pass(now mono.Time, part float64, objective time.Duration) {
+	if !f.known {
+		f.since, f.known = now, true
+	}
 	if dt := float64(now.Sub(f.since)); dt > 0 {
 		f.part += (f.held - f.part) * dt / (dt + filledFor*float64(objective))
 		f.since = now

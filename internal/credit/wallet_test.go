@@ -106,6 +106,21 @@ func TestServerWithoutCreditsIsNotLimited(t *testing.T) {
 	}
 }
 
+// A server with a limit of its own in front gets as many before its first answer as the wallet says, and no more.
+func TestFirstFlight(t *testing.T) {
+	const most = 40
+	l := newWallet(t, WalletConfig{FirstFlight: most})
+	l.Open()
+	for n := range most + 1 {
+		if step, _ := l.Submit(0, waiter()); (step == Send) != (n < most) {
+			t.Errorf("request %d before the first answer: sent %v", n, step == Send)
+		}
+	}
+	if _, err := NewWallet(WalletConfig{FirstFlight: -1}); err == nil {
+		t.Error("a negative first flight is no mistake")
+	}
+}
+
 func TestQueueDropsTheOldest(t *testing.T) {
 	l := newWallet(t, WalletConfig{QueueLimit: 2})
 	s := l.Open()

@@ -30,8 +30,8 @@ type Config struct {
 	// Senders, if not 0, has the senders of a class, with Fair of a workflow, take turns, and is how many of them are
 	// told apart while they have tasks waiting, at most 65,536, of which some share their turns from half of that on.
 	// A task waits for as many rounds as its sender has tasks before it. Priority comes before turns; an order other than
-	// FIFO rules among the tasks whose turns have come. Default 0: a sender that sends more gets more. A queue takes 24
-	// bytes for each.
+	// FIFO rules among the tasks whose turns have come. Default 0: a sender that sends more gets more. Each class or
+	// workflow in which two tasks wait at the same time takes 24 bytes for each sender, and 8 kB.
 	Senders int
 	// Quantum is what a share or weight of 1 may use in a round. Default 1 ms,
 	// from 1 µs to 1 s. Smaller interleaves more finely and looks at shares more

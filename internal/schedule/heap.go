@@ -62,6 +62,7 @@ func (h *heap) remove(t *Task) {
 	e := h.entries[last]
 	h.entries[last] = entry{} // or it would keep a task from being collected
 	h.entries = h.entries[:last]
+	t.places[h.which] = nowhere // it may be pushed elsewhere, and into another heap there
 	if i < last {
 		h.put(i, e)
 	}

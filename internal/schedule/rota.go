@@ -13,7 +13,7 @@ const ARound Turn = 1 << 20
 // with a clock that goes by the number of senders that wait.
 //
 //	the turn of a task   is now, or when the last one of its sender ends, whatever is later
-//	a turn               ends a round after it began; later, if the task took longer than the mean
+//	a turn               ends a round after it began; later, if the task took longer than the mean, sooner, if less
 //	now                  goes on by a round while each sender that waits is served once
 //
 // So a burst waits behind itself. A sender that has nothing else waiting stands behind those that came before it, as in
@@ -246,7 +246,6 @@ func (n *node) ripen(q *Queue) {
 	for t := n.later.first(); t != nil && t.turn <= n.rota.now; t = n.later.first() {
 		s := q.standing(t)
 		n.later.remove(t)
-		t.places[byTurn] = nowhere
 		n.order.push(entry{s.key, t, s.priority})
 	}
 }

@@ -147,6 +147,41 @@ func TestPriorityAndClassComeBeforeTurns(t *testing.T) {
 	}
 }
 
+// TestRaisedTasksTakeTurnsInTheirNewClass: tasks that inherit a class leave a heap of theirs for one of the other class,
+// which may be another heap, and come out once each.
+func TestRaisedTasksTakeTurnsInTheirNewClass(t *testing.T) {
+	for order := range numOrders {
+		for _, there := range []uint64{0, 7, 8} { // who waits in the class that they come to; 0: nobody
+			q := byTurns(t, func(c *Config) { c.Order = order })
+			add := func(sender uint64, class work.Class) *Task {
+				task := &Task{Sender: sender, Class: class, Deadline: mono.Time(time.Hour), Cost: ms}
+				q.Push(1, task)
+				return task
+			}
+			low := []*Task{add(7, work.Default), add(7, work.Default), add(8, work.Default)}
+			want := len(low)
+			waiter := &Task{Sender: 9, Class: work.Interactive, Deadline: mono.Time(time.Hour), Cost: ms}
+			for ; there != 0 && want < len(low)+2; want++ {
+				add(there, work.Interactive)
+			}
+			for _, task := range low {
+				if !q.Inherit(task, waiter) {
+					t.Fatalf("%v: nothing is inherited", order)
+				}
+			}
+			q.Release(low[1])
+			out := map[*Task]bool{}
+			for task, _ := q.Next(2); task != nil; task, _ = q.Next(2) {
+				out[task] = true
+				q.Settle(task, ms)
+			}
+			if len(out) != want || q.Len() != 0 {
+				t.Errorf("%v, %d there: %d of %d came out, %d wait", order, there, len(out), want, q.Len())
+			}
+		}
+	}
+}
+
 // TestWorkflowsShareBeforeSenders: what a workflow gets does not depend on how many senders it has.
 func TestWorkflowsShareBeforeSenders(t *testing.T) {
 	q := byTurns(t, func(c *Config) { c.Fair, c.Workflows = true, 3 })

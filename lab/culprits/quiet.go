@@ -183,6 +183,14 @@ type quietFound struct {
 	requests, late, failed, cancels int
 }
 
+// guard returns what starts what may cancel.
+func (q *quietServer) guard() runner {
+	if q.guarded == nil {
+		return spillgate
+	}
+	return q.guarded
+}
+
 func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration) (found quietFound, err error) {
 	b, err := q.scene.start(ctx)
 	if err != nil {
@@ -193,11 +201,7 @@ func (q *quietServer) run(ctx context.Context, seed uint64, length time.Duration
 	defer cancel()
 	var cancels atomic.Int64
 	guarding, stopGuard := context.WithCancel(ctx)
-	guarded := spillgate
-	if q.guarded != nil {
-		guarded = q.guarded
-	}
-	wait, err := guarded(guarding, &q.scene, b, func(int64, string) { cancels.Add(1) })
+	wait, err := q.guard()(guarding, &q.scene, b, func(int64, string) { cancels.Add(1) })
 	if err != nil {
 		stopGuard()
 		return found, err
