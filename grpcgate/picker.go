@@ -195,15 +195,18 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	} else {
 		a.permit.ReturnAt(now, nil, served)
 	}
-	called := a.pool.called
+	a.pool.called.Count(fate(&reply, code))
+}
+
+// fate is how an attempt ended, as calls are counted.
+func fate(reply *wire.Reply, code codes.Code) (live.Fate, work.Reason) {
 	switch {
 	case reply.HasShed:
-		called.Count(live.Refused, reply.Shed.Reason)
+		return live.Refused, reply.Shed.Reason
 	case answered(code):
-		called.Count(live.Answered, work.None)
-	default:
-		called.Count(live.Failed, work.None)
+		return live.Answered, work.None
 	}
+	return live.Failed, work.None
 }
 
 // answered reports whether a status is likely the server's own: the others are

@@ -4,35 +4,87 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
+	"time"
 )
 
 // outlive returns r with a context that does not end because its body was broken off. net/http ends the context of a
 // request of HTTP/1 when a read of its body fails, whoever let it fail: the client may be there and wait for the answer
-// of a server that answered before the end of the body. end is called when the request is over. b may be nil.
+// of a server that answered before the end of the body. end is called once, when the request is over. b may be nil.
+//
+// After that the deadline still ends it. Its client and its gate do not: both would end the context that has ended.
+//
+// Towards an upstream of HTTP/1, whose transport leaves bodies alone, r stays as it is: see endWith.
 func (b *requestBody) outlive(r *http.Request) (out *http.Request, end func()) {
-	if b == nil || b.control == nil || b.hold {
+	switch {
+	case b == nil || b.control == nil:
 		return r, func() {}
+	case b.hold:
+		return r, b.endWith(r.Context())
 	}
 	ctx := &outliving{Context: r.Context(), body: b, done: make(chan struct{})}
+	answered := make(chan struct{})
 	stop := context.AfterFunc(ctx.Context, func() {
-		if ctx.over() {
+		if ctx.Err() != nil || ctx.late(answered) {
 			close(ctx.done)
 		}
 	})
-	return r.WithContext(ctx), func() { stop() }
+	return r.WithContext(ctx), func() {
+		if !stop() {
+			close(answered)
+		}
+	}
 }
 
-// outliving is a context that ends with another, unless that ended because a body was broken off. It has the other's
-// values, deadline and cause.
+// endWith breaks the body off when the deadline or the gate ends ctx: the transport of HTTP/1 does not return before its
+// read of the body does, and a client that sends as much as it must would keep it. A client that leaves ends the read
+// itself. stop is called once, when the request is over, and nothing is broken off after it.
+func (b *requestBody) endWith(ctx context.Context) (stop func()) {
+	over := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(over)
+		if !b.taken && !b.whole.Load() && !errors.Is(context.Cause(ctx), context.Canceled) {
+			_ = b.breakOff()
+		}
+	})
+	return func() {
+		if !cancel() {
+			<-over
+		}
+	}
+}
+
+// outliving is a context that ends with another, unless that ended because a body was broken off: then it ends at the
+// other's deadline. It has the other's values, deadline and cause.
 type outliving struct {
 	context.Context
 	body *requestBody
-	done chan struct{}
+	done chan struct{}         // closed after err is there
+	err  atomic.Pointer[error] // why it ended, for good; nil before
 }
 
-// over reports whether the other context ended, and not for the body.
-func (o *outliving) over() bool {
-	return o.Context.Err() != nil && (!o.body.broken.Load() || !errors.Is(context.Cause(o.Context), context.Canceled))
+// end notes why the context ended, unless it has ended, and returns why it did.
+func (o *outliving) end(err error) error {
+	o.err.CompareAndSwap(nil, &err)
+	return *o.err.Load()
+}
+
+// late waits for the deadline, at which the context ends, and reports whether it came before the answer's end; false if
+// there is none.
+func (o *outliving) late(answered <-chan struct{}) bool {
+	d, ok := o.Deadline()
+	if !ok {
+		return false
+	}
+	timer := time.NewTimer(time.Until(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		_ = o.end(context.DeadlineExceeded)
+		return true
+	case <-answered:
+		return false
+	}
 }
 
 // Done implements context.Context.
@@ -40,13 +92,12 @@ func (o *outliving) Done() <-chan struct{} { return o.done }
 
 // Err implements context.Context. It knows of the end before Done does, which a goroutine has to close.
 func (o *outliving) Err() error {
-	select {
-	case <-o.done:
-		return o.Context.Err()
-	default:
+	if err := o.err.Load(); err != nil {
+		return *err
 	}
-	if o.over() {
-		return o.Context.Err()
+	err := o.Context.Err()
+	if err == nil || o.body.broken.Load() && errors.Is(context.Cause(o.Context), context.Canceled) {
+		return nil
 	}
-	return nil
+	return o.end(err)
 }

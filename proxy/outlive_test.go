@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/internal/await"
 )
 
@@ -86,7 +87,86 @@ func TestOutliveOnlyTheBody(t *testing.T) {
 				t.Errorf("%s: the cause is %v", test.name, context.Cause(out.Context()))
 			}
 		}
+		if b.broken.Store(true); test.ends && out.Context().Err() == nil {
+			t.Errorf("%s: it goes on after its end", test.name)
+		}
 		end()
+	}
+}
+
+// The deadline of a request comes while its client sends a little now and then.
+func TestDeadlinesOfSlowBodies(t *testing.T) {
+	inside := make(chan struct{}, 2)
+	_, addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		inside <- struct{}{}
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
+	for _, scheme := range []string{"http", "h2c"} {
+		cfg := to(scheme + "://" + addr)
+		cfg.Workflows = map[string]Workflow{"x": {Deadline: time.Second}}
+		cfg.Rules = []classify.Rule{{Set: classify.Set{Workflow: "x"}}}
+		p := start(t, cfg)
+		var code int
+		eventually(t, "a request that came to its server in time", func() bool {
+			code = trickles(t, p.addr)
+			return len(inside) > 0
+		})
+		<-inside
+		if code != http.StatusGatewayTimeout {
+			t.Errorf("%s: answered %d", scheme, code)
+		}
+	}
+}
+
+// trickles sends a request whose body has no end, a byte each 50 ms, and returns the status of the answer.
+func trickles(t *testing.T, addr string) int {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(await.Patience))
+	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nf4240\r\n")
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	defer c.Close()
+	sender.Go(func() {
+		for {
+			if _, err := c.Write([]byte("x")); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+// A request whose body was broken off ends at its deadline all the same, for which the context that ended cannot end again.
+func TestDeadlinesComeAfterBrokenBodies(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		client, leave := context.WithCancel(context.Background())
+		deadline := time.Now().Add(20 * time.Millisecond)
+		if answered {
+			deadline = deadline.Add(time.Hour)
+		}
+		parent, cancel := context.WithDeadline(client, deadline)
+		r, _ := http.NewRequestWithContext(parent, http.MethodPost, "http://x/", nil)
+		b := &requestBody{control: &http.ResponseController{}}
+		out, end := b.outlive(r)
+		b.broken.Store(true)
+		leave()
+		if !answered {
+			await.Value(t, out.Context().Done(), "the deadline")
+			if err := out.Context().Err(); err != context.DeadlineExceeded {
+				t.Errorf("it ends with %v", err)
+			}
+		}
+		end() // nobody waits for the deadline any more: leaks are looked for
+		cancel()
 	}
 }
 
@@ -101,26 +181,44 @@ func TestBrokenBodiesLinger(t *testing.T) {
 		"a long body":           "Content-Length: 10000000\r\n\r\n",
 		"one of unknown length": "Transfer-Encoding: chunked\r\n\r\n989680\r\n",
 	} {
-		c, err := net.Dial("tcp", p.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = c.SetDeadline(time.Now().Add(await.Patience))
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%s%s", first, strings.Repeat("b", 100_000))
-		br := bufio.NewReader(c)
-		resp, err := http.ReadResponse(br, nil)
-		if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Fatal(name, resp, err)
-		}
-		for range 10 { // what the client sends on its way
-			if _, err := c.Write(make([]byte, 10_000)); err != nil {
-				t.Fatalf("%s: the client is reset: %v", name, err)
+		eventually(t, name+" that is sent on in time", func() bool { // a busy machine may take longer than the connection is kept
+			began := time.Now()
+			err := sendsOn(t, p.addr, first)
+			if err != nil && time.Since(began) < lingerFor {
+				t.Fatal(name, err)
 			}
-		}
-		if _, err := br.ReadByte(); err != io.EOF {
-			t.Errorf("%s: the answer ends with %v, want the end", name, err)
-		}
-		c.Close()
+			return err == nil
+		})
 	}
 	eventually(t, "the connections to be closed", func() bool { open, _ := p.places.Load().load(); return open == 0 })
+}
+
+// sendsOn sends a request that is answered before the end of its body, goes on to send after the answer, and returns how
+// the connection ended, nil if as it should.
+func sendsOn(t *testing.T, addr, first string) error {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(await.Patience))
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%s%s", first, strings.Repeat("b", 100_000))
+	br := bufio.NewReader(c)
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Fatal(resp.Status)
+	}
+	for range 10 { // what the client sends on its way
+		if _, err := c.Write(make([]byte, 10_000)); err != nil {
+			return fmt.Errorf("the client is reset: %w", err)
+		}
+	}
+	if _, err := br.ReadByte(); err != io.EOF {
+		return fmt.Errorf("the answer ends with %v, want the end", err)
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ type Schedule struct {
 	// NoTurns has a client that sends more get more. By default, clients take turns while requests wait, inside a
 	// workflow or class and among those of one priority: addresses, of IPv6 networks of 64 bits. A request that comes
 	// from a network under Config.Trust takes the turn of the client that X-Forwarded-For or Forwarded names, and where
-	// they name none its connection takes turns of its own.
+	// they name none its connection takes turns of its own. There are no turns with OneFIFO in Share.
 	NoTurns bool
 	// Aging is the age from which a request goes ahead of priority and order.
 	// Default 5 s. Smaller comes closer to first in, first out; larger lets the
