@@ -17,7 +17,7 @@ const (
 	// Reference sends it. Others are never sent anywhere: what they publish is sent on.
 	PropertyRedirect = "spillgate-redirect"
 	// PropertyTopic is the topic that the client is going to publish to: where it belongs
-	// elsewhere, CONNACK says so.
+	// elsewhere, CONNACK says so. One that it may not publish to counts for none.
 	PropertyTopic = "spillgate-topic"
 	// PropertyGroup names the clients that publish at the same instants.
 	PropertyGroup = "spillgate-group"
@@ -91,7 +91,7 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 			}
 		}
 	}
-	if !c.follows || topic == "" {
+	if !c.follows || topic == "" || !c.who.MayPublish(topic) { // or strangers would have a topic placed anew
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), whereTime)

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"context"
 	"testing"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -67,6 +68,32 @@ func TestLogin(t *testing.T) {
 			}
 			p.nc.Close()
 		}
+	}
+}
+
+// far knows that everybody belongs to another node.
+type far struct{}
+
+func (far) Publishes(string, string, Says)                     {}
+func (far) Topics() uint64                                     { return 0 }
+func (far) Gone(string)                                        {}
+func (far) Where(context.Context, string, string, Says) string { return "there:1883" }
+
+// A client has no place at a topic that it may not publish to.
+func TestPlaceNeedsARight(t *testing.T) {
+	ann := user(t, "ann")
+	ann.Publish = []string{"ann/#"}
+	srv, addr, _ := guarded(t, ann)
+	srv.Place(far{})
+	for topic, want := range map[string]byte{"ann/a": packets.ErrUseAnotherServer.Code, "bob/b": 0} {
+		p := dial(t, addr, v5)
+		p.connect("c", as("ann", "ann"), func(pk *packets.Packet) {
+			pk.Properties.User = []packets.UserProperty{{Key: PropertyRedirect, Val: "1"}, {Key: PropertyTopic, Val: topic}}
+		})
+		if got := p.read(); got.FixedHeader.Type != packets.Connack || got.ReasonCode != want {
+			t.Errorf("%s: answered %+v, want code %#x", topic, got, want)
+		}
+		p.nc.Close()
 	}
 }
 
