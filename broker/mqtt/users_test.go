@@ -79,19 +79,24 @@ func (far) Topics() uint64                                     { return 0 }
 func (far) Gone(string)                                        {}
 func (far) Where(context.Context, string, string, Says) string { return "there:1883" }
 
-// A client has no place at a topic that it may not publish to.
-func TestPlaceNeedsARight(t *testing.T) {
+// A client is sent elsewhere as it connects where it may publish to the topic, and takes the packet that says so.
+func TestSentElsewhere(t *testing.T) {
 	ann := user(t, "ann")
 	ann.Publish = []string{"ann/#"}
 	srv, addr, _ := guarded(t, ann)
 	srv.Place(far{})
-	for topic, want := range map[string]byte{"ann/a": packets.ErrUseAnotherServer.Code, "bob/b": 0} {
+	for _, tt := range []struct {
+		topic string
+		most  uint32
+		want  byte
+	}{{"ann/a", 0, packets.ErrUseAnotherServer.Code}, {"ann/a", minReference, packets.ErrUseAnotherServer.Code}, {"ann/a", minReference - 1, 0}, {"bob/b", 0, 0}} {
 		p := dial(t, addr, v5)
 		p.connect("c", as("ann", "ann"), func(pk *packets.Packet) {
-			pk.Properties.User = []packets.UserProperty{{Key: PropertyRedirect, Val: "1"}, {Key: PropertyTopic, Val: topic}}
+			pk.Properties.User = []packets.UserProperty{{Key: PropertyRedirect, Val: "1"}, {Key: PropertyTopic, Val: tt.topic}}
+			pk.Properties.MaximumPacketSize = tt.most
 		})
-		if got := p.read(); got.FixedHeader.Type != packets.Connack || got.ReasonCode != want {
-			t.Errorf("%s: answered %+v, want code %#x", topic, got, want)
+		if got := p.read(); got.FixedHeader.Type != packets.Connack || got.ReasonCode != tt.want {
+			t.Errorf("%s, packets of at most %d bytes: answered %+v, want code %#x", tt.topic, tt.most, got, tt.want)
 		}
 		p.nc.Close()
 	}
