@@ -120,13 +120,8 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal([]byte(page), &again); err != nil || again.Limits[0].Backlog != 2 {
 		t.Errorf("the status page: %v, %+v", err, again)
 	}
-	_, metrics := get(t, "http://"+admin+telemetry.PathMetrics)
-	for _, line := range []string{`spillgate_broker_backlog{limit="slow"} 2`, `spillgate_broker_messages_total{limit="hard/#",result="over_rate"} 1`,
-		`spillgate_broker_messages_total{limit="none",result="released"} 1`, `spillgate_broker_connections{protocol="mqtt"} 2`, `spillgate_broker_processing_seconds{limit="slow",quantile="0.99"}`} {
-		if !strings.Contains(metrics, line) {
-			t.Errorf("the metrics have no %s", line)
-		}
-	}
+	measures(t, admin, `spillgate_broker_backlog{limit="slow"} 2`, `spillgate_broker_messages_total{limit="hard/#",result="over_rate"} 1`,
+		`spillgate_broker_messages_total{limit="none",result="released"} 1`, `spillgate_broker_connections{protocol="mqtt"} 2`, `spillgate_broker_processing_seconds{limit="slow",quantile="0.99"}`)
 
 	changed := slices.Clone(limits)
 	changed[0].Rate = 10
@@ -155,6 +150,17 @@ func TestRun(t *testing.T) {
 	}
 	if <-ended; uint64(got.Load()) != slow+2 {
 		t.Errorf("%d messages came until the end, want %d", got.Load(), slow+2)
+	}
+}
+
+// measures checks that the metrics have some lines.
+func measures(t *testing.T, admin string, lines ...string) {
+	t.Helper()
+	_, metrics := get(t, "http://"+admin+telemetry.PathMetrics)
+	for _, line := range lines {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("the metrics have no %s", line)
+		}
 	}
 }
 

@@ -14,10 +14,11 @@ import (
 // User properties of CONNECT by which a client takes part in its placement.
 const (
 	// PropertyRedirect with the value "1" says that the client goes where a Server
-	// Reference sends it. Others are never sent anywhere: what they publish is sent on.
+	// Reference sends it. Others are never sent anywhere, as those that take no packets of
+	// minReference bytes: what they publish is sent on.
 	PropertyRedirect = "spillgate-redirect"
 	// PropertyTopic is the topic that the client is going to publish to: where it belongs
-	// elsewhere, CONNACK says so.
+	// elsewhere, CONNACK says so. One that it may not publish to counts for none.
 	PropertyTopic = "spillgate-topic"
 	// PropertyGroup names the clients that publish at the same instants.
 	PropertyGroup = "spillgate-group"
@@ -62,6 +63,9 @@ const whereTime = 2 * time.Second
 // placer. Longer ones count as none.
 const maxGroup = 200
 
+// minReference is the longest packet with a Server Reference, in bytes, rounded up: an address has at most 200.
+const minReference = 256
+
 // maxObjective is the highest objective that is taken; it is that of a placer. Others count as none.
 const maxObjective = time.Hour
 
@@ -78,7 +82,7 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 	for _, p := range user {
 		switch p.Key {
 		case PropertyRedirect:
-			c.follows = p.Val == "1"
+			c.follows = p.Val == "1" && c.maxPacket >= minReference
 		case PropertyTopic:
 			topic = string([]byte(p.Val))
 		case PropertyGroup:
@@ -91,7 +95,7 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 			}
 		}
 	}
-	if !c.follows || topic == "" {
+	if !c.follows || topic == "" || !c.who.MayPublish(topic) { // or strangers would have a topic placed anew
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), whereTime)

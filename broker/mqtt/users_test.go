@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"context"
 	"testing"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -67,6 +68,37 @@ func TestLogin(t *testing.T) {
 			}
 			p.nc.Close()
 		}
+	}
+}
+
+// far knows that everybody belongs to another node.
+type far struct{}
+
+func (far) Publishes(string, string, Says)                     {}
+func (far) Topics() uint64                                     { return 0 }
+func (far) Gone(string)                                        {}
+func (far) Where(context.Context, string, string, Says) string { return "there:1883" }
+
+// A client is sent elsewhere as it connects where it may publish to the topic, and takes the packet that says so.
+func TestSentElsewhere(t *testing.T) {
+	ann := user(t, "ann")
+	ann.Publish = []string{"ann/#"}
+	srv, addr, _ := guarded(t, ann)
+	srv.Place(far{})
+	for _, tt := range []struct {
+		topic string
+		most  uint32
+		want  byte
+	}{{"ann/a", 0, packets.ErrUseAnotherServer.Code}, {"ann/a", minReference, packets.ErrUseAnotherServer.Code}, {"ann/a", minReference - 1, 0}, {"bob/b", 0, 0}} {
+		p := dial(t, addr, v5)
+		p.connect("c", as("ann", "ann"), func(pk *packets.Packet) {
+			pk.Properties.User = []packets.UserProperty{{Key: PropertyRedirect, Val: "1"}, {Key: PropertyTopic, Val: tt.topic}}
+			pk.Properties.MaximumPacketSize = tt.most
+		})
+		if got := p.read(); got.FixedHeader.Type != packets.Connack || got.ReasonCode != tt.want {
+			t.Errorf("%s, packets of at most %d bytes: answered %+v, want code %#x", tt.topic, tt.most, got, tt.want)
+		}
+		p.nc.Close()
 	}
 }
 

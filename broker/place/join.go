@@ -24,15 +24,15 @@ type batch struct {
 	err   error
 }
 
-// Place returns the node of a publisher, and gives it one if it has none or says another group or objective. A Place
-// without Node means that no node has room.
+// Place returns the node of a publisher, and gives it one if it has none or says something else of itself than what is
+// known (Join.Agrees). A Place without Node means that no node has room.
 func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error) {
 	s, _, err := p.Load(ctx)
 	if err != nil {
 		return Place{}, err
 	}
 	if t := s.Topics[topic]; t != nil {
-		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && known.Group == j.Group && known.Objective == j.Objective && (j.Rate == 0 || j.Rate == known.Rate) {
+		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && j.Agrees(known) {
 			return s.where(topic, j.Publisher), nil
 		}
 	}

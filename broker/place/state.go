@@ -275,7 +275,9 @@ func (s *State) RemoveTopic(name string) error {
 	return nil
 }
 
-// Join is a publisher that wants a place. Rate 0 is what the topic says of those that do not say.
+// Join is a publisher that wants a place. Rate 0 is the one that is known of it, else what the topic says of those that do
+// not say. Without a group and an objective it says neither, and what is known of it stays: a client may say them over HTTP, and
+// then connect by a protocol that has no words for them.
 type Join struct {
 	Publisher, Group string
 	Rate             float64
@@ -283,6 +285,13 @@ type Join struct {
 	Objective float64
 	// Client is that of a Publisher. One that was a client once remains one.
 	Client bool
+}
+
+func (j Join) says() bool { return j.Group != "" || j.Objective != 0 }
+
+// Agrees reports whether j says nothing of a publisher but what is known of it.
+func (j Join) Agrees(known Publisher) bool {
+	return (j.Rate == 0 || j.Rate == known.Rate) && (!j.says() || j.Group == known.Group && j.Objective == known.Objective)
 }
 
 // Join gives publishers a place at the nodes of a topic, and places it anew where these have no room. Those that are
@@ -295,8 +304,14 @@ func (s *State) Join(topic string, joins ...Join) error {
 	wanted := t.Wanted()
 	for _, j := range joins {
 		p := t.Publishers[j.Publisher]
-		if p.Rate, p.Group, p.Objective = j.Rate, j.Group, j.Objective; p.Rate == 0 {
+		switch {
+		case j.Rate > 0:
+			p.Rate = j.Rate
+		case p.Rate == 0:
 			p.Rate = t.Each
+		}
+		if j.says() {
+			p.Group, p.Objective = j.Group, j.Objective
 		}
 		p.Client = p.Client || j.Client
 		t.Publishers[j.Publisher] = p

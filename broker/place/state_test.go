@@ -127,6 +127,21 @@ func TestAskedObjective(t *testing.T) {
 	expect("the topic is placed anew", 1, 1)
 	must(t, s.Join("t", Join{Publisher: "q", Objective: 0.015}))
 	expect("another one asks for less", 0.015, 2)
+	known := Join{Publisher: "q", Objective: 0.015, Group: "g", Rate: 20}
+	must(t, s.Join("t", known))
+	must(t, s.Join("t", Join{Publisher: "q", Client: true}))
+	if q := s.Topics["t"].Publishers["q"]; q.Objective != 0.015 || q.Group != "g" || q.Rate != 20 || !known.Agrees(q) || !(Join{}).Agrees(q) {
+		t.Errorf("one that says nothing of itself is known as %+v", q)
+	}
+	for _, other := range []Join{{Group: "h"}, {Objective: 0.015}, {Group: "g", Objective: 0.02}, {Rate: 21}} {
+		if q := s.Topics["t"].Publishers["q"]; other.Agrees(q) {
+			t.Errorf("%+v agrees with %+v", other, q)
+		}
+	}
+	must(t, s.Join("t", Join{Publisher: "q", Group: "h"}))
+	if q := s.Topics["t"].Publishers["q"]; q.Objective != 0 || q.Group != "h" || q.Rate != 20 {
+		t.Errorf("one that says another group is known as %+v", q)
+	}
 	var wrong *Mistake
 	if err := s.Join("t", Join{Publisher: "q", Objective: math.NaN()}); !errors.As(err, &wrong) || wrong.Field != "objective" {
 		t.Errorf("NaN is refused with %v", err)

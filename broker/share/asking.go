@@ -70,7 +70,7 @@ func (n *Node) place(client string) {
 			continue
 		}
 		at, known := t.Publishers[client]
-		if known && at.Group == p.says.Group && at.Objective == p.says.Objective.Seconds() {
+		if known && join(client, p.says).Agrees(at) {
 			p.asked = false
 		} else {
 			n.want(client, topic, p)

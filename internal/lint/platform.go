@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -121,7 +122,9 @@ func (p *platform) report(err error) {
 			f.File = filepath.ToSlash(short)
 		}
 	}
-	p.found = append(p.found, f)
+	if !slices.Contains(p.found, f) { // a package is checked once more with its tests
+		p.found = append(p.found, f)
+	}
 }
 
 // importing is a function as an importer.

@@ -33,6 +33,7 @@ func TestPlatformFinds(t *testing.T) {
 		"a/a_linux.go":     "package a\n\nimport \"syscall\"\n\nconst Is = syscall.EPOLLIN\n",
 		"a/a_darwin.go":    "package a\n\nimport \"syscall\"\n\nconst Is = syscall.EPOLLIN\n",
 		"a/b_darwin.go":    "package a\n\nvar Big int32 = 1 << 40\n",
+		"a/a_test.go":      "package a\n\nvar _ = Is\n",
 		"b/b.go":           "package b\n\nimport \"example.org/m/c\"\n\nvar _ = c.Here\n",
 		"b/b_test.go":      "package b_test\n\nimport (\n\t\"testing\"\n\n\t_ \"example.org/m/b\"\n)\n\nfunc TestB(t *testing.T) { late(t) }\n",
 		"b/late_test.go":   "//go:build linux\n\npackage b_test\n\nimport \"testing\"\n\nfunc late(*testing.T) {}\n",

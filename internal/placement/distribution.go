@@ -58,7 +58,9 @@ func (t Topic) Check() error {
 // brokers (section 4.2). With a model the first round uses as many brokers as it says,
 // and a miss corrects the model: an even split over one broker more beats a full broker
 // beside a small share. Where brokers are fast enough and messages that come evenly wait for tokens, one broker less is tried,
-// since dividing a bucket never lets messages go earlier (section 3); and if that does not do, a number by which every group can be divided evenly. When the model was wrong too often, the search decides.
+// since dividing a bucket never lets messages go earlier (section 3); and if that does not do, a number by which every group can be divided evenly.
+// The model is not asked for as many brokers as have been fast enough already. When it was wrong too often, the best placement of these
+// stands, if there is one; else the search decides.
 //
 // Where no placement meets the objective, the one with everybody placed and the least p99 stands.
 type Distribution struct {
@@ -75,7 +77,7 @@ type Distribution struct {
 	best     []int     // the placement of everybody that meets the objective, or has the least p99, so far
 	least99  float64
 	forced   bool // some publishers are where measurements left no room
-	met      bool // by all brokers that were used in some round, with everybody placed
+	met      int  // the fewest brokers that were fast enough in some round, with everybody placed; 0: none were
 	done     bool
 }
 
@@ -183,11 +185,13 @@ func (d *Distribution) Next() {
 	d.round++
 	d.remember()
 	missed := d.model != nil && d.missed()
-	if missed && d.restarts >= maxRestarts && d.met { // fewer brokers were tried, and do not do
+	if missed && d.restarts >= maxRestarts && d.met > 0 { // fewer brokers were tried, and do not do
 		d.settle()
 		return
 	}
-	d.met = d.met || !missed && d.whole()
+	if used := d.used(); !missed && d.whole() && (d.met == 0 || used < d.met) {
+		d.met = used
+	}
 	if missed && d.restarts < maxRestarts {
 		d.restarts++
 		if d.correct() || d.evenly() {

@@ -316,6 +316,7 @@ func TestClearlyFewer(t *testing.T) {
 	}{
 		{"each measurement says that one less does", map[int]float64{4: 0.4, 3: 0.35, 2: 0.25, 1: 0.7}, "[4 3 2 1]", 1},
 		{"one is too slow", map[int]float64{4: 0.4, 3: 0.35, 2: 0.25, 1: 1.4}, "[4 3 2 1]", 2},
+		{"one less is far too slow", map[int]float64{4: 0.4, 3: 4, 5: 0.3}, "[4 3]", 4},
 		{"without room to spare", map[int]float64{4: 0.4, 3: 0.35, 2: 0.6, 1: 0.7}, "[4 3 2]", 2},
 	} {
 		d, err := NewDistribution(topic, brokers, &Model{Cost: 10.5e-6})

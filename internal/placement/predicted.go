@@ -15,6 +15,16 @@ func (d *Distribution) whole() bool {
 	return d.Unplaced() == 0
 }
 
+// used returns how many brokers have publishers in this round.
+func (d *Distribution) used() (n int) {
+	for b := range d.parts {
+		if d.parts[b].rate > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // missed reports whether a broker missed the objective in this round.
 func (d *Distribution) missed() bool {
 	for b := range d.parts {
@@ -27,8 +37,8 @@ func (d *Distribution) missed() bool {
 
 // correct corrects the model by a miss, and reports whether there is a number of brokers left to try.
 func (d *Distribution) correct() bool {
-	used, _ := d.learn()
-	return d.try(used + 1)
+	d.learn()
+	return d.try(d.used() + 1)
 }
 
 // fewer corrects the model where the objective was met, and reports whether it now says that fewer brokers do.
@@ -37,7 +47,7 @@ func (d *Distribution) fewer() bool {
 		return false
 	}
 	before := *d.model
-	used, worst := d.learn()
+	used, worst := d.used(), d.learn()
 	if k, _ := d.enough(1); k < used && d.try(1) {
 		return true
 	}
@@ -79,27 +89,26 @@ func (d *Distribution) undivided() bool {
 	return true
 }
 
-// learn corrects the model by the broker that processes slowest, and returns how many are in use, and that one, -1 for none.
-func (d *Distribution) learn() (used, worst int) {
+// learn corrects the model by the broker that processes slowest, and returns which that is, -1 for none.
+func (d *Distribution) learn() (worst int) {
 	worst = -1
 	for b := range d.parts {
-		if p := &d.parts[b]; p.rate > 0 {
-			if used++; worst < 0 || p.last.Processing > d.parts[worst].last.Processing {
-				worst = b
-			}
+		if p := &d.parts[b]; p.rate > 0 && (worst < 0 || p.last.Processing > d.parts[worst].last.Processing) {
+			worst = b
 		}
 	}
 	if worst >= 0 {
 		p := &d.parts[worst]
 		*d.model = d.model.Corrected(d.share(worst, p.rate), p.last.Processing)
 	}
-	return used, worst
+	return worst
 }
 
-// try sets the number of brokers to what the model says, from some number on, if that is a new one.
+// try sets the number of brokers to what the model says, from some number on, if that is a new one, and fewer than have been
+// fast enough.
 func (d *Distribution) try(from int) bool {
 	k, room := d.enough(from)
-	if k > len(byRoom(d.brokers)) || slices.Contains(d.tried, k) {
+	if k > len(byRoom(d.brokers)) || slices.Contains(d.tried, k) || d.met > 0 && k >= d.met {
 		return false
 	}
 	d.least, d.room = k, room
