@@ -26,7 +26,7 @@ const (
 	// sustained overloads lose 1 % (640 random services). With 0.8 and 0.95 a few connections that are the first of two
 	// stages lose 2 %, with 0.5 and 0.8 the bursts 1 %. The share of the time in which all slots are taken is no better
 	// sign: credits arrive in lumps, so slots are free now and then in any overload.
-	paused, going = 0.7, 0.85
+	paused, going = 0.75, 0.85
 )
 
 // pass takes the time up to now, and the part that is in use from now on.

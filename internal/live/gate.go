@@ -16,6 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/node"
+	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
@@ -38,7 +39,8 @@ type GateConfig struct {
 	// NoTurns has waiting requests go by Schedule alone, so a sender that sends more gets more. Default: while requests
 	// wait for a slot, their senders take turns inside a class and a workflow, those of one priority: who answers for a
 	// connection, by a verified client certificate or else by the address, of IPv6 its network of 64 bits. Schedule.Senders
-	// is then by default 1024 of those that wait at the same time.
+	// is then by default 1024 of those that wait at the same time, where the order is FIFO. Another order would rule among
+	// the requests whose turns have come alone, and a service that passes on the requests of many has one turn.
 	NoTurns bool
 	// ClassShares, if not nil, has the gate learn which requests are interactive, by
 	// Request.Key, and divide the slots between them and others: see package share.
@@ -151,7 +153,7 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	switch {
 	case cfg.NoTurns:
 		cfg.Schedule.Senders = 0
-	case cfg.Schedule.Senders == 0:
+	case cfg.Schedule.Senders == 0 && cfg.Schedule.Order == schedule.FIFO:
 		cfg.Schedule.Senders = defaultSenders
 	}
 	id := rand.Uint64() | 1
