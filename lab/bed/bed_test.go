@@ -25,7 +25,16 @@ import (
 func TestMain(m *testing.M) {
 	beFront()
 	Child(rude, scheduled, half, Peer{Name: "fifo", Options: rude.Options}) // does not return in the processes of a world
-	goleak.VerifyTestMain(m)
+	// What a world leaves behind is counted, and worlds of other packages run at the same time.
+	dir, err := os.MkdirTemp("", "bed-")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("TMPDIR", dir)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
 }
 
 const ms = time.Millisecond
