@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -330,30 +329,23 @@ func (p *Proxy) watchHealth() error {
 		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, in part, or not at all. Refusals of an upstream's own gate do not count."))
 	checks, err5 := meter.Int64ObservableCounter("spillgate.upstream.checks",
 		metric.WithDescription("Checks of upstreams (health.check), by result: good or bad."))
-	_, err4 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s := p.state.Load()
-		if s == nil {
-			return nil
+	err4 := p.observeUpstreams(func(o metric.Observer, u *upstream) {
+		name := metric.WithAttributes(attribute.String("upstream", u.name))
+		u.health.mu.Lock()
+		isOut, nFailed, nOuts := u.health.out, u.health.failed, u.health.outs
+		u.health.mu.Unlock()
+		var n int64
+		if isOut {
+			n = 1
 		}
-		for _, u := range s.upstreams {
-			name := metric.WithAttributes(attribute.String("upstream", u.name))
-			u.health.mu.Lock()
-			isOut, nFailed, nOuts := u.health.out, u.health.failed, u.health.outs
-			u.health.mu.Unlock()
-			var n int64
-			if isOut {
-				n = 1
-			}
-			o.ObserveInt64(out, n, name)
-			o.ObserveInt64(outs, nOuts, name)
-			o.ObserveInt64(failures, nFailed, name)
-			if u.made.Health.Check.on() {
-				upstream := attribute.String("upstream", u.name)
-				o.ObserveInt64(checks, u.goodChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "good")))
-				o.ObserveInt64(checks, u.badChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "bad")))
-			}
+		o.ObserveInt64(out, n, name)
+		o.ObserveInt64(outs, nOuts, name)
+		o.ObserveInt64(failures, nFailed, name)
+		if u.made.Health.Check.on() {
+			upstream := attribute.String("upstream", u.name)
+			o.ObserveInt64(checks, u.goodChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "good")))
+			o.ObserveInt64(checks, u.badChecks.Load(), metric.WithAttributes(upstream, attribute.String("result", "bad")))
 		}
-		return nil
 	}, out, outs, failures, checks)
 	return errors.Join(err1, err2, err3, err4, err5)
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"sync"
@@ -42,21 +41,13 @@ func (p *Proxy) watchMishaps() error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	_, err := p.metrics.Meter().RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s := p.state.Load()
-		if s == nil {
-			return nil
+	return p.observeUpstreams(func(o metric.Observer, u *upstream) {
+		name := attribute.String("upstream", u.name)
+		for kind, n := range u.failed.all() {
+			o.ObserveInt64(failed, n, metric.WithAttributes(name, attribute.String("kind", kind)))
 		}
-		for _, u := range s.upstreams {
-			name := attribute.String("upstream", u.name)
-			for kind, n := range u.failed.all() {
-				o.ObserveInt64(failed, n, metric.WithAttributes(name, attribute.String("kind", kind)))
-			}
-			for decision, n := range u.retried.all() {
-				o.ObserveInt64(retried, n, metric.WithAttributes(name, attribute.String("decision", decision)))
-			}
+		for decision, n := range u.retried.all() {
+			o.ObserveInt64(retried, n, metric.WithAttributes(name, attribute.String("decision", decision)))
 		}
-		return nil
 	}, failed, retried)
-	return err
 }

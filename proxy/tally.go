@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"sync"
@@ -133,45 +132,37 @@ func (p *Proxy) watchWorkflows() error {
 	if err := errors.Join(err0, err1, err2, err3, err4); err != nil {
 		return err
 	}
-	_, err := p.metrics.Meter().RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s := p.state.Load()
-		if s == nil {
-			return nil
-		}
-		for _, u := range s.upstreams {
-			gate := attribute.String("gate", u.name)
-			known := *u.tallies.known.Load()
-			for _, r := range u.gate.Rates(nil) {
-				if known[r.Name] == nil {
-					continue // counted as (other)
-				}
-				workflow := attribute.String("workflow", label(r.Name))
-				own := metric.WithAttributes(gate, workflow)
-				o.ObserveFloat64(offered, r.Offered, own)
-				o.ObserveInt64(shaping, int64(r.Backlog), own)
-				for bound, x := range map[string]float64{"limit": r.Rate, "own": r.Local, "downstream": r.Downstream} {
-					if x < rates.NoLimit {
-						o.ObserveFloat64(rate, x, metric.WithAttributes(gate, workflow, attribute.String("bound", bound)))
-					}
-				}
+	return p.observeUpstreams(func(o metric.Observer, u *upstream) {
+		gate := attribute.String("gate", u.name)
+		known := *u.tallies.known.Load()
+		for _, r := range u.gate.Rates(nil) {
+			if known[r.Name] == nil {
+				continue // counted as (other)
 			}
-			for name, t := range known {
-				workflow := attribute.String("workflow", label(name))
-				observe := func(n int64, decision string, r work.Reason) {
-					if n > 0 {
-						o.ObserveInt64(requests, n, metric.WithAttributes(gate, workflow, attribute.String("decision", decision), attribute.String("reason", r.String())))
-					}
-				}
-				observe(t.admitted.Load(), "admit", work.None)
-				for r := range t.refused {
-					observe(t.refused[r].Load(), "refuse", work.Reason(r))
-					observe(t.would[r].Load(), "would_refuse", work.Reason(r))
+			workflow := attribute.String("workflow", label(r.Name))
+			own := metric.WithAttributes(gate, workflow)
+			o.ObserveFloat64(offered, r.Offered, own)
+			o.ObserveInt64(shaping, int64(r.Backlog), own)
+			for bound, x := range map[string]float64{"limit": r.Rate, "own": r.Local, "downstream": r.Downstream} {
+				if x < rates.NoLimit {
+					o.ObserveFloat64(rate, x, metric.WithAttributes(gate, workflow, attribute.String("bound", bound)))
 				}
 			}
 		}
-		return nil
+		for name, t := range known {
+			workflow := attribute.String("workflow", label(name))
+			observe := func(n int64, decision string, r work.Reason) {
+				if n > 0 {
+					o.ObserveInt64(requests, n, metric.WithAttributes(gate, workflow, attribute.String("decision", decision), attribute.String("reason", r.String())))
+				}
+			}
+			observe(t.admitted.Load(), "admit", work.None)
+			for r := range t.refused {
+				observe(t.refused[r].Load(), "refuse", work.Reason(r))
+				observe(t.would[r].Load(), "would_refuse", work.Reason(r))
+			}
+		}
 	}, requests, offered, rate, shaping)
-	return err
 }
 
 // WorkflowStatus is one workflow at one upstream.
