@@ -92,12 +92,18 @@ func (w *Window) free(now mono.Time) int {
 
 // quietAt is the instant from which a server whose window is used up is said to
 // be silent: its answers take so long that they cannot be relied on to carry the
-// demand there and credits back. Streams may take for ever.
+// demand there and credits back. Streams may take for ever. A server that says its
+// objective answers others within it, so nothing came of them; Revive alone is many
+// objectives where leases are long.
 func (w *Window) quietAt() mono.Time {
-	if w.state == credited {
-		return w.heardAt.Add(w.grant.Revive)
+	if w.state != credited {
+		return mono.Never
 	}
-	return mono.Never
+	patience := w.grant.Revive
+	if o := w.grant.Objective; o > 0 {
+		patience = min(patience, o)
+	}
+	return w.heardAt.Add(patience)
 }
 
 // UnaskedAt is the instant at which one request may be sent without a credit,
