@@ -166,6 +166,10 @@ func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
 const refusalCost = 20 * time.Microsecond
 
 const (
+	// noDelay is which part of TargetDelay, inverted, messages may wait for in sockets where nothing is queued: 1.2 ms of
+	// an objective of 100 ms. They wait for some microseconds in every process. With a quarter a fan-out in a spike did 14 %
+	// less.
+	noDelay = 32
 	// decideEvery is after how many departures it is decided anew what a wait is worth.
 	decideEvery = 16
 	// arrivalMemory is over how many arrivals the time between them, and the share of
@@ -1062,7 +1066,7 @@ func (g *Gate) act(now mono.Time) {
 		if pressure > g.cfg.TargetDelay && g.keeps(now) {
 			pressure = g.cfg.TargetDelay // the credits keep their size too
 		}
-		if pressure == 0 && g.limit.Free() {
+		if (pressure == 0 || g.queue.Len() == 0 && pressure <= g.cfg.TargetDelay/noDelay) && g.limit.Free() {
 			g.pool.Fill(now, g.limit.Limit()) // to hold requests back would leave slots empty
 		}
 		g.pool.OnWake(now, pressure)
