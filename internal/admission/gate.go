@@ -961,6 +961,9 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 
 // free returns the slot of t, which is a sample of the service or is none.
 func (g *Gate) free(now mono.Time, t *Ticket, o work.Outcome, sample bool) {
+	if o == work.Dropped {
+		g.limit.Barren()
+	}
 	switch {
 	case t.lent:
 		g.limit.Repay(now, t.started, t.slot, o.Executed() || o == work.Released)

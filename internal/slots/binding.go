@@ -15,6 +15,9 @@ const (
 	// leap is how many times as many may run after a window in which the knee is unknown and residences are short. By
 	// Little's law no more run than leave them short if all of them only wait.
 	leap = 4
+	// deserted is the share of callers that give up from which on fewer requests are tried soon, and more of them not
+	// even where nothing shows a queue: more would make more callers give up.
+	deserted = 1 - futile
 )
 
 // whileBinding is for a window p in which the limit bound, so its throughput is the capacity at that limit.
@@ -28,6 +31,9 @@ func (l *Limit) whileBinding(p point) {
 	here := l.seen.level.with(p, k.rate)
 	l.compare(l.seen.other, here)
 	if l.line.confirmed && l.freeDidMore(here) {
+		return
+	}
+	if l.regret(p) {
 		return
 	}
 	if l.crowd.bound > 0 {
@@ -53,9 +59,6 @@ func (l *Limit) whileBinding(p point) {
 		l.try(here, kind)
 		return
 	}
-	if l.regret(p) {
-		return
-	}
 	if p.residence < k.alone*much {
 		// The work takes less than it did. A trial asks whether more can be done at once, too, unless a queue
 		// would do no harm.
@@ -67,7 +70,15 @@ func (l *Limit) whileBinding(p point) {
 		l.rely(here, k.rate)
 	}
 	k.service = min(k.at/k.rate, p.residence)
-	l.limit = min(l.target(), l.limit*up)
+	l.follow(min(l.target(), l.limit*up), here)
+}
+
+// follow sets the limit to n after p. If a line makes it far lower, regret asks later whether there is one.
+func (l *Limit) follow(n float64, p point) {
+	if l.line.confirmed && n < down*p.concurrency {
+		l.lowered = p
+	}
+	l.limit = n
 }
 
 // guessKnee sets an unknown knee from what else is known, and reports whether it did. If nothing is, it lets the
@@ -102,10 +113,10 @@ func (l *Limit) guessKnee(p, here point) bool {
 	return true
 }
 
-// hurry brings the next trial forward if hardly anything is in time: there may be a queue. If ranks tell nothing
-// because times are nearly equal, it forgets how many ran without one.
+// hurry brings the next trial forward if hardly anything is in time, or many callers give up: there may be a queue. If
+// ranks tell nothing because times are nearly equal, it forgets how many ran without one.
 func (l *Limit) hurry(p point) {
-	if p.residence <= most*float64(l.cfg.Slack) {
+	if p.residence <= most*float64(l.cfg.Slack) && p.given <= deserted {
 		return
 	}
 	l.agenda.untried += memory

@@ -38,7 +38,11 @@ func (l *Limit) judgeFewer(p point) {
 		l.step(p)
 		return
 	}
-	l.learn(min(t.from.throughput*p.residence, t.from.concurrency), p)
+	rate := t.from.throughput
+	if outdoes(t.from, t.before) {
+		rate = t.before.throughput // callers gave up where more ran
+	}
+	l.learn(min(rate*p.residence, t.from.concurrency), p)
 	l.knee.service = min(p.residence, l.knee.at/l.knee.rate)
 	if l.limit = l.target(); unqueued {
 		l.limit = max(l.limit, t.from.concurrency)

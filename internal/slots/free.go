@@ -120,8 +120,11 @@ func (l *Limit) alarmed() bool {
 	if l.knee.service == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {
 		return false // of the first requests, the short ones have ended first
 	}
-	if known == 0 {
+	switch {
+	case known == 0:
 		enough *= 4 // the throughput is all there is to go by
+	case l.seen.level.windows > 0 && l.times.deviation() >= alike:
+		enough *= 3 // the windows before were no alarm
 	}
 	return l.trial.kind == noTrial && w.done >= enough && (known > 0 || w.full == 0) &&
 		float64(l.use.slots) > near*l.known() && w.residence() > l.alarm()

@@ -69,8 +69,16 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	l.window.lent += held
 	l.drop(place)
 	l.use.lent++
-	if w := &l.window; !w.moved && w.flush == 0 && w.done > 0 {
-		w.add(now, held, true, false) // as far as slots are concerned
+	// It is a sample as far as slots are concerned. Where all requests take that long, a lowered limit would never end
+	// without.
+	switch w := &l.window; {
+	case l.trial.kind == noTrial && l.vain.state == recovered:
+		if !w.moved && w.flush == 0 && w.done > 0 {
+			w.add(now, held, true, false)
+		}
+	case !l.settling(now):
+		w.add(now, held, true, l.vain.state != recovered)
+		l.endWindow(now)
 	}
 	return true
 }

@@ -34,11 +34,12 @@ type Limit struct {
 	line         line
 	crowd        crowd
 	vain         vain
+	barren       barren
 
 	// The running trial, and when the next one is due.
 	trial   trial
 	agenda  agenda
-	lowered point // where the last trial that lowered the limit began, until regret has judged it
+	lowered point // before a trial or a line lowered the limit, until regret has judged it
 }
 
 // use counts the requests that run.
@@ -85,7 +86,12 @@ func New(cfg Config) (*Limit, error) {
 }
 
 // Limit returns the most requests that may run at once.
-func (l *Limit) Limit() int { return int(l.limit + 0.5) }
+func (l *Limit) Limit() int {
+	if b := l.barren.bound; b > 0 {
+		return int(min(l.limit, b) + 0.5)
+	}
+	return int(l.limit + 0.5)
+}
 
 // InUse returns the number of requests that hold slots.
 func (l *Limit) InUse() int { return l.use.slots }
@@ -215,6 +221,7 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 	}
 	sample := executed || r > l.times.mean && (l.times.mean > 0 || r > half*float64(l.cfg.Slack))
 	if executed {
+		l.barren.fruit(l.limit)
 		l.times.add(r)
 		if l.calm.end(rank, ran, float64(place.found), r) && !l.line.confirmed {
 			l.confirm(l.reach.most())

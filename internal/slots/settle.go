@@ -12,11 +12,12 @@ const (
 // begin begins a window after the limit changed by a factor. A lower limit is in force once no more run than it
 // allows; a higher one once most of the requests from before have ended.
 func (l *Limit) begin(now mono.Time, factor float64) {
-	hasty := l.window.hasty && l.told.useful > 0 // requests that share processors are late together
+	// Requests that share processors are late together.
+	fresh := l.window.fresh || l.window.hasty && l.told.useful > 0
 	l.window = newWindow(now, now)
 	switch {
 	case factor < 1-unmoved:
-		l.window.moved, l.window.opens, l.window.fresh = true, now, hasty
+		l.window.moved, l.window.opens, l.window.fresh = true, now, fresh
 	case factor > 1+unmoved:
 		l.window.moved, l.window.opens = true, now.Add(l.turn())
 	default:

@@ -37,7 +37,7 @@ func (l *Limit) steer(p point) {
 	default:
 		l.whileFree(p)
 		if l.line.confirmed && l.knee.at > 0 {
-			l.limit = l.target() // requests that would only wait behind the line wait in front of it
+			l.follow(l.target(), p) // requests that would only wait behind the line wait in front of it
 		}
 	}
 }

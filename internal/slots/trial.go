@@ -65,7 +65,7 @@ func (l *Limit) due(p point) trialKind {
 		return noTrial
 	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.harmless():
 		return fewer // more were tried
-	case (full || p.order.count < enoughRanks && !l.line.confirmed && !l.Sharing()) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack):
+	case (full || p.order.count < enoughRanks && !l.line.confirmed && !l.Sharing()) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
 		return more // nothing shows a queue
 	case l.line.confirmed && p.limit <= math.Round(l.knee.at):
 		// No more than the knee are served. If that leaves little of the objective, a trial asks now and then whether

@@ -23,6 +23,9 @@ const (
 	// grown is the part of the time since the start that the newest completions took if requests wait for each other: of
 	// five times as many as are served, four fifths. Short requests beside long polls take as little as the first did.
 	grown = 0.5
+	// moreThan is how many times as many requests run, once regrowth shows a queue, as are busy by Little's law: what
+	// they took was measured with a few completions.
+	moreThan = 1.3
 	// lastLook is after how many windows work that is still in vain is not what the server was given before.
 	lastLook = 4
 )
@@ -141,6 +144,7 @@ func (l *Limit) giveWay(now mono.Time, p point, late bool) {
 	l.limit = max(float64(l.fewest()), min(l.limit, p.concurrency)/4)
 	v.state, v.patient = catchingUp, now.Add(catchUp*whole*l.cfg.Slack)
 	l.trial, l.knee.at, l.knee.rate, l.line.before = trial{}, 0, 0, measured{}
+	l.lowered = point{}
 	l.agenda.untried, l.agenda.gap, l.agenda.last = 0, trialFirst, noTrial
 	if late {
 		l.unqueued.n, v.patient = 0, now // what runs when the limit is in force is not counted
@@ -173,7 +177,7 @@ func (l *Limit) recover(p point) {
 	switch {
 	case v.state == regrowing && p.vain > 1-futile+math.Sqrt(futile*(1-futile)/p.samples): // more than chance
 		l.limit, v.state = l.limit/2, recovered
-		l.window.hasty = true // what runs now does not tell of half as many
+		l.window.hasty, l.window.fresh = true, true // what runs now does not tell of half as many
 		// So many of them may be in vain by chance, so more are tried soon.
 		l.agenda.untried, l.agenda.last = max(l.agenda.gap-memory, 0), fewer
 		return
@@ -193,7 +197,9 @@ func (l *Limit) recover(p point) {
 		l.crowd.note(p)
 	}
 	if p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service) {
-		v.state = recovered
+		// There is a queue. Half as many showed none, and by Little's law not many more keep the server busy.
+		v.state, l.window.fresh = recovered, true
+		l.limit = min(l.limit, max(down*l.limit, moreThan*p.throughput/(1-p.given)*k.service+few))
 	} else if room := l.reach.most() + 1; p.bound && l.limit < room && 2*l.limit >= room {
 		l.limit, v.state = room, recovered
 	} else if p.bound {

@@ -31,8 +31,9 @@ type measured struct{ knee, samples float64 }
 type lined struct{ knee, rate float64 }
 
 // compare learns from two levels, of which one had moves times as many running, whether there is a line: then fewer
-// running requests do as much. A throughput that fell with the limit refutes a line, whatever the order of ends. One
-// that fell by more than the limit, or rose, tells nothing: the work has become slower or faster.
+// running requests do as much. A throughput that fell with the limit refutes a line, whatever the order of ends, and so
+// does one that hardly fell with far fewer running than the ranks say are in service. One that fell by more than the
+// limit, or rose, tells nothing: the work has become slower or faster.
 func (l *Limit) compare(a, b point) {
 	if a.concurrency < b.concurrency {
 		a, b = b, a
@@ -45,12 +46,15 @@ func (l *Limit) compare(a, b point) {
 	if slower(a, b) || ratio > 1+max(margin, sure) {
 		return
 	}
-	least := 1 - max(margin, min(sure, (1-part)/2))
-	if l.line.confirmed && l.knee.at > 0 { // a line does less with fewer than its knee
-		least *= min(b.concurrency, l.knee.at) / min(a.concurrency, l.knee.at)
+	least, knee := 1-max(margin, min(sure, (1-part)/2)), max(l.counted(b.order), b.order.top)
+	if l.line.confirmed && l.knee.at > 0 {
+		knee = l.knee.at
+		least *= inService(knee, a, b)
 	}
 	worse, enough := ratio < least, min(a.samples, b.samples) >= enoughRanks
 	switch c := contrast(a.order, b.order, a.concurrency, b.concurrency); {
+	case ratio > inService(knee, a, b)*(1+surely*max(margin, sure)):
+		l.refute() // the ranks reach as far as what runs
 	case c > 0 && !worse:
 		l.confirm(l.counted(b.order))
 	case worse && l.line.confirmed && ratio < least-sure && enough: // three standard deviations
@@ -59,6 +63,12 @@ func (l *Limit) compare(a, b point) {
 	case c < 0 || worse && l.trial.kind != noTrial && enough:
 		l.refute()
 	}
+}
+
+// inService is the part of a's throughput that is left at b, where fewer run, if knee of them are in service and the
+// others wait.
+func inService(knee float64, a, b point) float64 {
+	return min(b.concurrency, knee) / max(min(a.concurrency, knee), 1)
 }
 
 // confirm says that there is a line behind a knee. It does nothing where requests share processors, because fewer
@@ -141,7 +151,8 @@ func (l *Limit) freeDidMore(p point) bool {
 	return true
 }
 
-// regret undoes the last trial that lowered the limit, and reports that, if fewer requests do much less at p.
+// regret undoes what last lowered the limit, and reports that, if fewer requests do much less at p. By Little's law as
+// many are right as began while one of them takes as long as at p.
 func (l *Limit) regret(p point) bool {
 	b := l.lowered
 	switch {
@@ -154,14 +165,15 @@ func (l *Limit) regret(p point) bool {
 	if l.knee.rate >= lost*b.throughput || p.concurrency >= b.concurrency {
 		return false
 	}
+	n := min(b.concurrency, max(b.throughput*p.residence, p.concurrency/down))
 	if l.line.confirmed {
 		if free := l.seen.free; free.samples > 0 && p.residence > near*free.residence {
 			return false // the work has become slower
 		}
 		l.disprove()
-		b.concurrency = max(l.line.before.knee, min(b.concurrency, b.throughput*p.residence))
+		n = max(n, l.line.before.knee)
 	}
-	l.knee.at, l.knee.samples = b.concurrency, 0
-	l.limit, l.agenda.untried = b.concurrency, l.agenda.gap/2
+	l.knee.at, l.knee.samples = n, 0
+	l.limit, l.agenda.untried = n, l.agenda.gap/2
 	return true
 }

@@ -1,0 +1,36 @@
+package slots
+
+// barrenRounds is how many times as many requests as run at once must end without fruit, one after the other, for
+// fewer to run.
+const barrenRounds = 2
+
+// barren bounds what runs while nothing that runs succeeds, because a service further down refuses a part of each.
+type barren struct {
+	ends, fruits int     // in a row
+	bound        float64 // 0 while there is none
+}
+
+// Barren says, before Release, that a request ends without fruit because a service further down refused a part of it.
+// If nothing else ends for two rounds of what runs, so many requests may be what overloads that service: where each
+// needs many calls, and one refusal fails it, all fail together for good. A quarter may run then, and twice as many
+// after each round of requests that succeed. What is known of this service stays.
+func (l *Limit) Barren() {
+	b := &l.barren
+	b.fruits = 0
+	if b.ends++; b.ends >= barrenRounds*l.Limit() && l.Lends() && l.Limit() > l.fewest() {
+		b.ends, b.bound = 0, max(float64(l.Limit())/4, float64(l.fewest()))
+	}
+}
+
+// fruit takes a request that was executed.
+func (b *barren) fruit(limit float64) {
+	b.ends = 0
+	if b.bound == 0 {
+		return
+	}
+	if b.fruits++; float64(b.fruits) >= b.bound {
+		if b.fruits, b.bound = 0, 2*b.bound; b.bound >= limit {
+			b.bound = 0
+		}
+	}
+}
