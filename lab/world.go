@@ -64,7 +64,7 @@ func newWorld(s stages) *cobra.Command {
 		Long: `Read a world (services, what their requests take, clients, load, faults) from a
 YAML file, play it with each policy, and print what the clients of each group got and what
 the services did. Nothing is needed but the file. docs/worlds.md teaches the format, and
-examples/worlds has a file for each of eleven questions.
+examples/worlds has a file for each of twelve questions.
 
 A seed decides all chance: the same file, policy and seed give the same figures in the
 simulator. With several seeds the counts are means, and the latencies are the worst seed's.
