@@ -60,8 +60,8 @@ func compile(t testing.TB, compiler string, flags, sources []string) string {
 
 // Run runs a program with additions to the environment and returns what it
 // wrote, of much the last 64 KiB. The test fails if the program does, or takes
-// longer than two minutes. The program, and what it starts, ends with the test's
-// process, also if that is killed.
+// longer than two minutes. On Linux the program ends with the test's process,
+// also if that is killed.
 func Run(t testing.TB, env []string, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
