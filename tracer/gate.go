@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/taskfile"
@@ -13,6 +14,26 @@ import (
 type gateSide struct {
 	engine *taskfile.Engine
 	stop   func() // the gate's use of it
+
+	mu    sync.Mutex
+	units map[string]uint64 // of queues, by name
+}
+
+// add says that a queue has so many more units.
+func (g *gateSide) add(queue string, units int64) {
+	if g == nil || units <= 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.units[queue] += uint64(units)
+}
+
+// of returns how many units a queue has.
+func (g *gateSide) of(queue string) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.units[queue]
 }
 
 // Of returns a Tracer for the handlers behind gate: what Mutex, RWMutex, Pool, WorkQueue
@@ -50,8 +71,8 @@ func Of(gate *live.Gate, cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	t.gate = &gateSide{engine: engine, stop: func() {}}
-	stop, err := gate.Trace(live.Tracing{Engine: engine, Begin: t.beginRequest})
+	t.gate = &gateSide{engine: engine, stop: func() {}, units: map[string]uint64{}}
+	stop, err := gate.Trace(live.Tracing{Engine: engine, Begin: t.beginRequest, Units: t.gate.of})
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

@@ -104,3 +104,17 @@ func TestOneTracerForAGate(t *testing.T) {
 	}
 	lock.Unlock(context.Background())
 }
+
+// A gate knows how many units queues have: those of one name together.
+func TestAGateKnowsUnits(t *testing.T) {
+	_, tr := gated(t, culprit.Monitor)
+	tr.NewPool("connections", 8)
+	tr.NewPool("connections", 4)
+	tr.NewWorkQueue("workers", 3, 100)
+	tr.NewMutex("lock")
+	for queue, want := range map[string]uint64{"connections": 12, "workers": 3, "lock": 0, "slots": 0} {
+		if got := tr.gate.of(queue); got != want {
+			t.Errorf("%s has %d units, expected %d", queue, got, want)
+		}
+	}
+}

@@ -10,8 +10,9 @@ import (
 // and give back. A task that finds too few waits in line.
 type Pool struct{ line line }
 
-// NewPool returns a Pool of the given size, which must be above 0. It works
-// without tracing if t is nil or the file has no room for the name.
+// NewPool returns a Pool of the given size, which must be above 0. Pools of one name are
+// one resource to the engine. It works without tracing if t is nil or the file has no room
+// for the name.
 func (t *Tracer) NewPool(name string, size int64) *Pool { return &Pool{t.newLine(name, Queue, size)} }
 
 // Acquire waits for n units. Its error is the cause for which ctx ended; it

@@ -289,6 +289,39 @@ func TestRedirected(t *testing.T) {
 	s.until(t, "end of the script", func(l *track.Look) bool { return len(tasks(l, "/missing")) == 0 && len(tasks(l, "/page.php")) == 0 })
 }
 
+// A script that answers in place of a request that httpd cannot read is a task, and is cancelled.
+func TestErrorDocumentOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"page.php": "<?php sleep(60);"}, Settings: "ErrorDocument 400 /page.php\n"})
+	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nno header\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	l := s.until(t, "script", func(l *track.Look) bool { return len(tasks(l, "/page.php")) == 1 })
+	time.Sleep(100 * time.Millisecond) // until the script runs, most probably
+	if ok, err := s.source.Act(t.Context(), tasks(l, "/page.php")[0].ID, culprit.Statement); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	s.until(t, "end of the script", func(l *track.Look) bool { return len(tasks(l, "/page.php")) == 0 })
+}
+
+// A request that is kept out takes no worker, even if a script is the document of its error.
+func TestKeptOutBeforeErrorDocument(t *testing.T) {
+	t.Parallel()
+	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"page.php": "<?php sleep(60);", "fast.php": "<?php echo 'fast';"}, Settings: "ErrorDocument 503 /page.php\n"})
+	s.until(t, "first request", func(*track.Look) bool { return s.answered(t, s.get("/fast.php")).body == "fast" })
+	if err := s.source.KeepOut(t.Context(), taskfile.Fingerprint("GET /fast.php"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.answered(t, s.get("/fast.php")); r.status != 503 || r.header.Get("Spillgate-Cause") == "" || !strings.Contains(r.body, "kept others") {
+		t.Errorf("%+v, expected 503 with the cause", r)
+	}
+}
+
 // A worker that reads a request that does not come, or waits for the next one, is seen as such.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()

@@ -150,7 +150,7 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 
 // starve enters what other programs took of the processors, and from which requests.
 func (s *Source) starve(l *track.Look, origins []taskfile.Origin) {
-	s.lack.Begin(time.Now())
+	s.lack.Begin(time.Now(), s.processes)
 	l.Sample.Taken = s.lack.Taken()
 	was := s.starved
 	s.starved = make(map[uint64]time.Duration, len(origins))
@@ -163,6 +163,14 @@ func (s *Source) starve(l *track.Look, origins []taskfile.Origin) {
 		t.Starved = min(was[t.ID]+lack, l.Sample.At.Sub(t.Started))
 		s.starved[t.ID] = t.Starved
 	}
+}
+
+// processes returns those of Apache, nothing before a request was seen.
+func (s *Source) processes() []int64 {
+	if s.pid == 0 {
+		return nil
+	}
+	return procfs.Family(s.pid)
 }
 
 // arrivals adds what lies in the accept queue. It waits for a worker if all are taken; else for a

@@ -97,7 +97,7 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 // build makes the look of a page.
 func (s *Source) build(page *status, now mono.Time) *track.Look {
 	s.tracker.Begin(now)
-	s.lack.Begin(time.Now())
+	s.lack.Begin(time.Now(), page.pids)
 	s.tracker.Taken(s.lack.Taken())
 	clear(s.targets)
 	own := 0

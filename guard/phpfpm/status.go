@@ -30,6 +30,15 @@ type process struct {
 	User     string `json:"user"`
 }
 
+// pids returns the processes of all workers.
+func (s *status) pids() []int64 {
+	all := make([]int64, len(s.Workers))
+	for i := range s.Workers {
+		all[i] = s.Workers[i].PID
+	}
+	return all
+}
+
 // mostWorkers bounds the workers of a page.
 const mostWorkers = 4096
 

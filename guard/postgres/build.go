@@ -269,12 +269,18 @@ func steps(in *input, r *activityRow, idle bool) culprit.Steps {
 	switch {
 	case !in.super && (r.superuser || r.user == ""), !in.maySignal && r.user != in.role: // the server's own workers are nobody's
 		return 0
-	case idle:
+	case idle, stalls(r):
 		return culprit.StepsOf(culprit.Session) // a cancel has no effect
 	case r.backend != "client backend":
 		return culprit.StepsOf(culprit.Statement)
 	}
 	return culprit.StepsOf(culprit.Statement, culprit.Session)
+}
+
+// stalls reports whether a session waits for the rest of what its client sends, as COPY FROM STDIN does: it looks for
+// a cancel when that has come.
+func stalls(r *activityRow) bool {
+	return r.state == "active" && r.waitType == "Client" && r.wait == "ClientRead"
 }
 
 // waits enters the resource and the blockers that each session waits for.

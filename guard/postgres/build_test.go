@@ -151,3 +151,19 @@ func TestTextThatWasNotSeen(t *testing.T) {
 }
 
 const ms = time.Millisecond
+
+// A session that waits for the rest of what its client sends, and one between two statements, look for no cancel; only the end of the session
+// has an effect.
+func TestStepsOfSessionsThatHearNoCancel(t *testing.T) {
+	in := &input{super: true, maySignal: true}
+	for _, c := range []struct {
+		state, waitType, wait string
+		statement             bool
+	}{{"active", "", "", true}, {"active", "Lock", "relation", true}, {"active", "Client", "ClientWrite", true}, {"active", "Client", "ClientRead", false}, {"idle in transaction", "Client", "ClientRead", false}} {
+		r := &activityRow{backend: "client backend", user: "app", state: c.state, waitType: c.waitType, wait: c.wait}
+		got := steps(in, r, c.state != "active")
+		if got.Has(culprit.Statement) != c.statement || !got.Has(culprit.Session) {
+			t.Errorf("%s, %s: steps %b, expected a statement's %v and the session's", c.state, c.wait, got, c.statement)
+		}
+	}
+}

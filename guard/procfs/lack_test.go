@@ -23,21 +23,62 @@ func TestLackDivides(t *testing.T) {
 	}
 }
 
-// A process that is read lacks nothing that it did not wait for, and one that is gone is forgotten.
+// Before all processes of a server were counted twice nothing is said of others: what its workers used before they were known is not
+// theirs. Those that come later are the server's from their first instant on.
 func TestLackOfProcesses(t *testing.T) {
 	needs.Dir(t, "/proc/self/ns") // Linux
 	var l Lack
-	now := time.Now()
-	l.Begin(now)
-	if _, ok := l.Of(int64(os.Getpid())); !ok {
-		t.Fatal("this process cannot be read")
+	self, now := int64(os.Getpid()), time.Now()
+	none := func() []int64 { return nil }
+	all := func() []int64 { return []int64{self, 1 << 40} }
+	step := func(processes func() []int64, known int) {
+		t.Helper()
+		now = now.Add(ownEvery)
+		l.Begin(now, processes)
+		if lack, ok := l.Of(self); !ok || lack < 0 || len(l.known) != known {
+			t.Fatalf("lack %v, %v, %d processes known, expected %d", lack, ok, len(l.known), known)
+		}
+	}
+	unknown := func() {
+		t.Helper()
+		if l.taken != 0 || l.share != 0 {
+			t.Errorf("taken %v, share %v, expected nothing before the processes were counted twice", l.taken, l.share)
+		}
+	}
+	step(none, 0)
+	l.busy = 1 // as if all processors had been in use since
+	step(none, 0)
+	unknown()
+	l.busy = 1
+	step(all, 1)
+	unknown()
+	l.busy = 1
+	step(all, 1)
+	if l.taken != 1 || l.share < 0.5 {
+		t.Errorf("taken %v, share %v, expected all and most", l.taken, l.share)
+	}
+	l.busy, l.known[self] = l.meter.busy, 0
+	delete(l.known, self)
+	l.whole = true
+	used, _ := CPU(self)
+	l.busy = l.meter.busy - used
+	step(all, 1) // this process is new
+	if l.share > 0.5 && used > 0 {
+		t.Errorf("share %v of others, expected that all was used by the new process", l.share)
 	}
 	if _, ok := l.Of(1 << 40); ok {
 		t.Error("a process that is not there was read")
 	}
-	l.known[1<<40] = time.Second
-	l.Begin(now.Add(2 * ownEvery))
-	if lack, ok := l.Of(int64(os.Getpid())); !ok || lack < 0 || l.Taken() < 0 || l.Taken() > 1 || len(l.known) != 1 {
-		t.Errorf("lack %v, %v, taken %v, %d processes; expected one, and parts of 0 to 1", lack, ok, l.Taken(), len(l.known))
+}
+
+// The processes of a server are the one that started them and its children.
+func TestFamily(t *testing.T) {
+	for text, want := range map[string][2]string{"12 (a) b) S 7 12 12": {"a) b", "7"}, "12 (a) S 0 12": {"a", "0"}, "12 (a) S x": {}, "12 (a) S": {}, "12 a S 7": {}, "": {}} {
+		if name, parent, ok := parseLineage([]byte(text)); ok != (want != [2]string{}) || ok && (name != want[0] || parent != want[1]) {
+			t.Errorf("%q: %q, %q, %v, expected %q", text, name, parent, ok, want)
+		}
+	}
+	if family := Family(1 << 40); family != nil {
+		t.Errorf("the family of nobody is %v", family)
 	}
 }

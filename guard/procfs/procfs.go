@@ -4,7 +4,8 @@
 //	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
 //	/proc/PID/task/TID/stat        ──▶ whether it waits for storage
-//	/proc/PID/stat                 ──▶ processor time of all threads
+//	/proc/PID/stat                 ──▶ processor time of all threads, parent
+//	/proc/PID/task/PID/children    ──▶ processes that it started
 //	/proc/PID/status, /proc/stat   ──▶ processor time that all programs used of the processors that it may use
 //	/proc/PID/net/{tcp,unix}       ──▶ requests not read yet, connections not accepted yet
 //

@@ -226,7 +226,7 @@ func (g *graph) shares(v *view, horizon float64) {
 		switch at := int(h.Task)*v.r + int(h.Resource); {
 		case p.edges:
 		case v.s.Resources[h.Resource].Kind != Lock:
-			g.keeps[at] = ratio(u.now, p.used) * min(u.remain/horizon, 1)
+			g.keeps[at] = ratio(u.now, p.whole(v, int(h.Resource))) * min(u.remain/horizon, 1)
 		case h.HeldSince != Unset:
 			g.keeps[at] = ratio(u.gain, p.gain)
 		}
@@ -239,7 +239,16 @@ func (g *graph) occupies(v *view, i, on int) float64 {
 	if h == 0 || v.s.Resources[on].Kind != Queue || g.queued[on].edges {
 		return 0
 	}
-	return ratio(v.uses[h-1].now, g.queued[on].used)
+	return ratio(v.uses[h-1].now, g.queued[on].whole(v, on))
+}
+
+// whole returns what the use of a resource without edges is a part of: the use of all, or, of a queue that has more units, all of these. What
+// nobody uses nobody keeps from the others.
+func (p *poolOf) whole(v *view, r int) float64 {
+	if v.s.Resources[r].Kind == Queue {
+		return max(p.used, float64(v.s.Resources[r].Units))
+	}
+	return p.used
 }
 
 // dammed reports whether shared waiters of lock r wait for a pending exclusive

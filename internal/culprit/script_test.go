@@ -43,7 +43,11 @@ func TestScripts(t *testing.T) {
 					for k, name := range kindWords {
 						if name == a.Vals[0] {
 							r := Resource{Name: a.Key, Kind: Kind(k)}
-							if len(a.Vals) > 1 {
+							switch {
+							case len(a.Vals) < 2:
+							case r.Kind == Queue:
+								r.Units = uint64(number(t, d, a.Vals[1]))
+							default:
 								r.Others = float64(number(t, d, a.Vals[1]))
 							}
 							s.resources = append(s.resources, r)

@@ -10,12 +10,12 @@ import (
 // busyGap is the least time between two looks at what this process used.
 const busyGap = 20 * time.Millisecond
 
-// hostGap is the same for what all used of the host's processors: with many of them the system takes a
-// while to add that up.
+// hostGap is the same for what all used of the processors that this process may use: where the host has many, the
+// system takes a while to add that up.
 const hostGap = 5 * busyGap
 
-// busy measures what this process uses of the processors, and what all use of the host's. It belongs to one
-// goroutine.
+// busy measures what this process uses of the processors, and what all use of those that it may use, here called the
+// host's: all of them, or a cpuset. It belongs to one goroutine.
 type busy struct {
 	at     mono.Time
 	used   time.Duration

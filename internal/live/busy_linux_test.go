@@ -24,6 +24,28 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+// A process that may use some processors alone is told of those.
+func TestPinned(t *testing.T) {
+	const stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 0 0 4 1 0 0 0 0 0\ncpu1 10 0 0 40 10 0 0 0 0 0\ncpu3 100 0 0 400 100 0 0 0 0 0\nintr 1 2 3\n"
+	for list, want := range map[string]hostTime{"0": {6, 5}, "1,3": {660, 550}, "0-1": {66, 55}, "2-3": {600, 500}} {
+		c := parsePinned([]byte("Name:\tx\nCpus_allowed_list:\t"+list+"\nMems_allowed_list:\t0\n"), []byte(stat))
+		if c == nil {
+			t.Errorf("%s: all processors, expected some", list)
+		} else if got := c.parse([]byte(stat)); got != want {
+			t.Errorf("%s: %+v, expected %+v", list, got, want)
+		}
+	}
+	for _, list := range []string{"0-3", "0-7", "", "a", "1-", "8"} { // all, or nothing that can be read
+		if c := parsePinned([]byte("Cpus_allowed_list:\t"+list+"\n"), []byte(stat)); c != nil {
+			t.Errorf("%q: %+v, expected all processors", list, c)
+		}
+	}
+	c := parsePinned([]byte("Cpus_allowed_list:\t0-1\n"), []byte(stat))
+	if got := c.parse([]byte(stat[:60])); got != (hostTime{6, 5}) {
+		t.Errorf("a line that is cut off counts: %+v", got)
+	}
+}
+
 func TestShareOfTheHost(t *testing.T) {
 	at := func(all, idle uint64) hostTime { return hostTime{all, idle} }
 	for _, c := range []struct {

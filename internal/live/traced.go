@@ -21,6 +21,9 @@ type Tracing struct {
 	// background work to the file; the gate knows how the request fares. It returns nil if there is no room. It may be called by several
 	// goroutines at once.
 	Begin func(key uint64) Traced
+	// Units, if not nil, returns how many units a queue of some name has, 0 if that is not known. It may be called by several
+	// goroutines at once.
+	Units func(queue string) uint64
 }
 
 // Trace has the gate know the resources that handlers contend for. It is called once,
@@ -36,7 +39,7 @@ func (g *Gate) Trace(tracing Tracing) (stop func(), err error) {
 	if f.file.engine != nil {
 		return nil, errors.New("live: the gate has a tracer already; expected one for all handlers behind it")
 	}
-	f.file.engine = tracing.Engine
+	f.file.engine, f.file.units = tracing.Engine, tracing.Units
 	f.file.shift = int64(Now()) - int64(tracing.Engine.Now())
 	f.file.place, f.file.pairs = map[uint64]int32{}, map[[2]int32]int{}
 	g.tracing.Store(&tracing)
@@ -98,8 +101,9 @@ const fileTask = 1 << 63
 
 // file is what a finder knows of a task file.
 type file struct {
-	engine    *taskfile.Engine // nil: none
-	shift     int64            // from the file's clock to that of the gate
+	engine    *taskfile.Engine          // nil: none
+	shift     int64                     // from the file's clock to that of the gate
+	units     func(queue string) uint64 // nil: not known
 	resources []culprit.Resource
 	place     map[uint64]int32 // of the requests in a sample, by number
 	pairs     map[[2]int32]int // of a task and a resource: the index of their hold
@@ -118,7 +122,12 @@ func (f *file) see(s *culprit.Sample, kinds []what, objective time.Duration) []w
 		s.Blind = err.Error()
 		return kinds
 	}
-	f.resources = look.Sample.Resources
+	f.resources = append(f.resources[:0], look.Sample.Resources...)
+	for i := range f.resources {
+		if r := &f.resources[i]; r.Kind == culprit.Queue && f.units != nil {
+			r.Units = f.units(r.Name)
+		}
+	}
 	s.Resources = append(s.Resources[:slotsResource+1], f.resources...)
 	clear(f.place)
 	clear(f.pairs)

@@ -253,3 +253,12 @@ func TestTheClockIsTheKernels(t *testing.T) {
 		t.Errorf("%v is not between %v and %v", now, before, after)
 	}
 }
+
+// A queue's name may say how many units it has.
+func TestUnits(t *testing.T) {
+	for name, want := range map[string]uint64{"workers (8)": 8, "worker threads (150)": 150, "workers": 0, "workers ()": 0, "workers (8) of 2": 0, "a (b) (8)": 0, "a (-1)": 0, "a (99999999999)": 0, " (8)": 8} {
+		if got := units(name); got != want {
+			t.Errorf("%q: %d, expected %d", name, got, want)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package taskfile
 import (
 	"math/bits"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +93,9 @@ func (r *reader) names() {
 			continue
 		}
 		found := culprit.Resource{Name: name, Kind: culprit.Kind(kind - uint64(Lock))}
+		if found.Kind == culprit.Queue {
+			found.Units = units(name)
+		}
 		for n, known := range r.resources {
 			if known == found {
 				r.number[i], r.twice = int32(n), true
@@ -101,6 +106,17 @@ func (r *reader) names() {
 			r.resources = append(r.resources, found)
 		}
 	}
+}
+
+// units returns how many units a queue has by its name, such as "workers (8)", 0 if that does not say.
+func units(name string) uint64 {
+	_, rest, _ := strings.Cut(name, " (")
+	digits, ok := strings.CutSuffix(rest, ")")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if !ok || err != nil {
+		return 0
+	}
+	return n
 }
 
 // finishedIn adds the latencies that are new in slot i to l, unless l is nil.

@@ -1,12 +1,10 @@
 package tracers
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/spillgate/spillgate/guard/procfs"
 	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/needs"
 	"github.com/spillgate/spillgate/internal/taskfile"
 )
@@ -112,30 +111,18 @@ func TestTheCulpritOfEachShop(t *testing.T) {
 	}
 }
 
-// start runs a shop until the test ends and returns its URL.
+// start runs a shop until the test ends, or its process is killed, and returns
+// its URL.
 func start(t *testing.T, command []string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	out, err := cmd.StdoutPipe()
+	t.Cleanup(cancel)
+	shop, err := proc.Start(ctx, proc.Spec{Path: command[0], Args: command[1:], ReadyTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		cmd.Wait() // it was killed
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if !ok {
-		t.Fatalf("the shop says %q (%v) %s", line, err, stderr.String())
-	}
-	return url
+	t.Cleanup(func() { shop.Stop(0) })
+	return shop.Addr()
 }
 
 // customers order until the test ends, eight at a time; what is served is

@@ -13,12 +13,12 @@ package tracers
 
 import (
 	"context"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/needs"
 )
 
@@ -59,16 +59,19 @@ func compile(t testing.TB, compiler string, flags, sources []string) string {
 }
 
 // Run runs a program with additions to the environment and returns what it
-// wrote. The test fails if the program does, or takes longer than two minutes.
+// wrote, of much the last 64 KiB. The test fails if the program does, or takes
+// longer than two minutes. On Linux the program ends with the test's process,
+// also if that is killed.
 func Run(t testing.TB, env []string, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(cmd.Environ(), env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", program, args, err, out)
+	child, err := proc.Start(ctx, proc.Spec{Path: program, Args: args, Env: env, ReadyTimeout: -1})
+	if err == nil {
+		err = child.Wait()
 	}
-	return string(out)
+	if err != nil {
+		t.Fatalf("%q: %v", args, err) // which has the program and what it wrote
+	}
+	return child.Output()
 }

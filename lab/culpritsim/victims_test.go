@@ -52,3 +52,22 @@ func heldOrNot(t *testing.T, c gateCase, seed uint64) (out [2]gated) {
 	}
 	return out
 }
+
+// With all workers taken, those are lost that came more than an objective before the culprit lets go, and a few that come then while all
+// of the line is served at once. With one worker left fewer are, and none where the culprit lets go at once.
+func TestLostByArithmetic(t *testing.T) {
+	const letsGo = gateObjective + 100*ms
+	for seed := range uint64(5) {
+		held := gateRun{gateCase: gateCase{load: 0.5, seized: true}, seed: seed}
+		one := held
+		one.leaves = 1
+		least := 0.5 * gateWorkers / gateService.Seconds() * (letsGo - gateObjective).Seconds() // on average
+		n, fewer := held.lost(letsGo), one.lost(letsGo)
+		if float64(n) < 0.7*least || float64(n) > 2*least || fewer >= n {
+			t.Errorf("seed %d: %d lost, %d with a worker left; expected about %.0f, and fewer", seed, n, fewer, least)
+		}
+		if n := held.lost(0); n != 0 {
+			t.Errorf("seed %d: %d lost to a culprit that lets go at once", seed, n)
+		}
+	}
+}

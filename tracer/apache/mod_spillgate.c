@@ -29,7 +29,10 @@
  *   - Whatever happens to the task file or to its engine, requests are served.
  *
  *   - A request of a kind that the engine keeps out is answered 503 as soon as its
- *     headers are read, under any MPM. It takes the worker for no longer than that.
+ *     headers are read, under any MPM. It takes the worker for no longer than that,
+ *     whatever ErrorDocument says.
+ *   - A page that httpd serves in place of a request that it could not read, as
+ *     ErrorDocument says, is a task of its own.
  *
  * What this module does not do: it decides nothing. Under a threaded MPM it cancels
  * nothing: what a process has connected there belongs to many requests. Linux
@@ -484,8 +487,10 @@ static apr_status_t end_request(void *arg) {
 }
 
 /* Refuses a request of a kind that is kept out. Its connection ends with it, because
- * a client that tries again at once would hold the worker in between. */
+ * a client that tries again at once would hold the worker in between. The text comes
+ * before any ErrorDocument: a script there would hold the worker as well. */
 static int refuse(request_rec *r) {
+	ap_custom_response(r, HTTP_SERVICE_UNAVAILABLE, "a request of this kind kept others from being served; try later\n");
 	apr_table_setn(r->err_headers_out, "Retry-After", "1");
 	apr_table_setn(r->err_headers_out, "Cache-Control", "no-store");
 	apr_table_setn(r->err_headers_out, "Spillgate-Cause", "a request of this kind kept others from a worker");
@@ -493,12 +498,21 @@ static int refuse(request_rec *r) {
 	return HTTP_SERVICE_UNAVAILABLE;
 }
 
+/* Returns the request that the client sent. */
+static request_rec *sent(request_rec *r) {
+	while (r->main || r->prev)
+		r = r->main ? r->main : r->prev;
+	return r;
+}
+
+static stay *stay_of(request_rec *r) { return ap_get_module_config(sent(r)->request_config, &spillgate_module); }
+
 static int post_read_request(request_rec *r) {
-	if (!tracer || workers < 0 || r->prev) /* httpd redirected it within itself, as mod_rewrite and ErrorDocument do: it is the same request */
+	if (!tracer || workers < 0 || (r->prev && stay_of(r))) /* httpd redirected it within itself, as mod_rewrite and ErrorDocument do: it is the same request */
 		return DECLINED;
 	char name[sizeof((visit *)0)->name];
 	name_request(r, name, sizeof name);
-	if (intact() && sg_kept_out(tracer, kind_of(name)))
+	if (!r->prev && intact() && sg_kept_out(tracer, kind_of(name)))
 		return refuse(r);
 	acquaintance *a = acquaintance_of(r->connection);
 	uint64_t waited = 0;
@@ -517,17 +531,10 @@ static int post_read_request(request_rec *r) {
 	bool dummy = r->method_number == M_OPTIONS && r->uri && strcmp(r->uri, "*") == 0; /* httpd's to itself */
 	if (!begin_visit(&s->visit, r->connection, dummy ? SG_BACKGROUND : 0, waited))
 		return DECLINED;
-	ap_set_module_config(r->request_config, &spillgate_module, s);
+	ap_set_module_config(sent(r)->request_config, &spillgate_module, s);
 	apr_pool_cleanup_register(r->pool, s, end_request, apr_pool_cleanup_null);
 	ap_add_output_filter("SPILLGATE", s, r, r->connection);
 	return DECLINED;
-}
-
-/* Returns the stay of the request that the client sent. */
-static stay *stay_of(request_rec *r) {
-	while (r->main || r->prev)
-		r = r->main ? r->main : r->prev;
-	return ap_get_module_config(r->request_config, &spillgate_module);
 }
 
 /* Runs when it is known which handler a request has. */
