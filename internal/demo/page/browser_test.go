@@ -80,12 +80,14 @@ type shown struct {
 	Feeds   map[string]string // the same of the broker's act
 	Summary string
 	Result  bool
+	Skewed  int  // charts that were drawn for another width than they have
 	Wide    bool // something is wider than the window
 }
 
 const read = `(() => {
 	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Orders: {}, Both: [], Runs: {}, Feeds: {}, Summary: document.getElementById("summary").textContent,
 		Result: !document.getElementById("result").hidden,
+		Skewed: [...document.querySelectorAll("figure svg")].filter((e) => e.clientWidth && Math.abs(e.viewBox.baseVal.width - e.clientWidth) > 1).length,
 		Wide: document.documentElement.scrollWidth > document.documentElement.clientWidth };
 	for (const section of document.querySelectorAll("#acts > section")) {
 		const name = section.id.replace("act-", "");
@@ -146,6 +148,9 @@ func TestPageInBrowser(t *testing.T) {
 		v, err := chromedp.Run(ctx, chromedp.Evaluate[shown](read))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if v.Skewed > 0 {
+			t.Errorf("state %d: %d charts were drawn for another width", state.Number, v.Skewed)
 		}
 		return v
 	}

@@ -540,6 +540,7 @@ function describe(s) {
 }
 
 let announced = "";
+let sections = 0;
 function show(s) {
   setText(byId("facts"), `seed ${s.seed} · SLO ${whole(s.slo_ms)} ms · ${s.connections} connections` + (s.capacity.rate ? ` · capacity ${whole(s.capacity.rate)}/s` : ""));
   byId("progress").value = s.share;
@@ -570,6 +571,13 @@ function show(s) {
   if (scene !== announced) {
     announced = scene;
     setText(byId("announce"), s.note + (flooding ? ", " + flooding.name : "") + (seizing ? ", " + seizing.name : "") + (shopping ? ", " + shopping.name : "") + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
+  }
+  // A section that is new makes those beside it narrower, and these are drawn already.
+  const now = document.querySelectorAll("main section").length;
+  if (now !== sections) {
+    sections = now;
+    show(s);
+    return;
   }
   document.body.dataset.number = s.number;
   document.body.dataset.scene = s.scene;
