@@ -76,8 +76,8 @@ type Step struct {
 // messages' work and far from the objective. The flood is 333 times what a topic sends,
 // a message each 50 µs, as of a program that sends in a loop. A limit is twice what a
 // topic sends: with a burst of 10 fewer than one in 100,000 of Poisson messages waits, and
-// the burst that a flood gets at once is 10 ms of the consumer's time. With a burst of 38,
-// which a limit of 1.1 times needs, the p99 of the others was 22 instead of 14 ms.
+// the burst that a flood gets at once is 10 ms of the consumer's time, a tenth of the
+// objective. With a limit of 1.1 times it would have to be 38.
 func Full() Plan {
 	p := plan(400*time.Millisecond, 3*time.Second, 3*time.Second, 8*time.Second, 5*time.Second)
 	p.Before, p.During, p.After = 4*time.Second, 6*time.Second, 2*time.Second
