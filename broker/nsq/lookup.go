@@ -10,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Lookup answers the questions that consumers of NSQ have for nsqlookupd: where a topic's producers are. The answer is
@@ -24,8 +26,13 @@ type Lookup struct {
 	at     func() net.Addr
 }
 
-// lookupHeader bounds the header of a question, in bytes.
-const lookupHeader = 16 << 10
+const (
+	// lookupHeader bounds the header of a question, in bytes.
+	lookupHeader = 16 << 10
+	// lookupConnections bounds the connections of those who ask. Further ones wait until one ends, which takes a minute at
+	// most where nothing is asked.
+	lookupConnections = 1000
+)
 
 // NewLookup returns a lookup that tells where consumers connect. Where at has no address of its own, since it listens on all of
 // the machine's, they are told the one by which they asked.
@@ -42,6 +49,7 @@ func NewLookup(at func() net.Addr, errors *log.Logger) *Lookup {
 
 // Serve serves questions until in is closed, with TLS if secure is not nil.
 func (l *Lookup) Serve(in net.Listener, secure *tls.Config) error {
+	in = netutil.LimitListener(in, lookupConnections)
 	if secure != nil {
 		in = tls.NewListener(in, secure)
 	}

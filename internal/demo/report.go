@@ -62,16 +62,22 @@ func WriteReport(dir string, s State) (string, error) {
 		r.Table(culprits(s))
 		r.Chart(culpritChart(s))
 	}
-	if a := s.Feed; a.Complete() {
-		r.Text(fmt.Sprintf("In the last act %d topics of %.0f messages/s each go through a message broker to one consumer, which takes %.0f ms for a message, so it can do %.0f/s. "+
-			"Then one more topic sends %.0f/s. Without limits the broker passes on what comes, and the consumer is behind with all topics. "+
-			"With a limit of %.0f/s and a burst of %.0f for each topic, what is too much of the one waits in its own queue or is dropped. Both runs get the same messages at the same instants; "+
-			"latency is from the instant a message was meant to leave until the consumer is done with it.",
-			a.Topics, a.Rate, a.WorkMS, 1000/a.WorkMS, a.Flood, a.Limit, a.Burst))
-		r.Table(feeds(s))
-		r.Chart(feedChart(s))
+	if s.Feed.Complete() {
+		feedReport(r, s)
 	}
 	return r.Write(dir)
+}
+
+// feedReport writes what the act of the broker shows.
+func feedReport(r *plot.Report, s State) {
+	a := s.Feed
+	r.Text(fmt.Sprintf("In the last act %d topics of %.0f messages/s each go through a message broker to one consumer, which takes %.0f ms for a message, so it can do %.0f/s. "+
+		"Then one more topic sends %.0f/s. Without limits the broker passes on what comes, and the consumer is behind with all topics. "+
+		"With a limit of %.0f/s and a burst of %.0f for each topic, what is too much of the one waits in its own queue or is dropped. Both runs get the same messages at the same instants; "+
+		"latency is from the instant a message was meant to leave until the consumer is done with it.",
+		a.Topics, a.Rate, a.WorkMS, 1000/a.WorkMS, a.Flood, a.Limit, a.Burst))
+	r.Table(feeds(s))
+	r.Chart(feedChart(s))
 }
 
 // charts returns the pictures of both acts.
