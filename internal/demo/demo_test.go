@@ -213,7 +213,7 @@ func TestPlay(t *testing.T) {
 		}
 	}
 	checkFeed(t, final.Feed)
-	for _, want := range []string{"act 1", "act 2", "act 3", "act 4", "act 5", "act 6", "a report", "a flood", "the flood: sent", "open loop", "offered", "c at 3x", "reads at 0.72x", "weight of checkouts"} {
+	for _, want := range []string{"act 1", "act 2", "act 3", "act 4", "act 5", "act 6", "a report", "the flood: sent", "open loop", "offered", "c at 3x", "reads at 0.72x", "weight of checkouts"} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("the lines do not say %q:\n%s", want, lines.String())
 		}
