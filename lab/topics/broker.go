@@ -83,7 +83,9 @@ func (n node) serve(batches []burst, size int, s *shaper, objective float64) *se
 }
 
 // correlated is for how many objectives after a message others are likely to be late if it is: what is late has found a backlog of at
-// least one, and groups fire over some milliseconds. What comes within that time counts as one burst of the round.
+// least one, and groups fire over some milliseconds. What comes within that time counts as one burst of the round. With 2 and with 5 the bars
+// of srtm/random and srtm/noise are the same. With a tenth, as before, a round of a second was sure that one broker does for a topic of
+// srtm/random whose p99 there is 1.5 times the objective.
 const correlated = 5
 
 // serve goes on where the last one ended.
