@@ -40,6 +40,7 @@ type Broker struct {
 	hub     *engine.Hub
 	mqtt    *mqtt.Server
 	edges   map[string]edge // by protocol
+	lookup  *nsq.Lookup
 	users   *access.Book
 	secure  *tls.Config      // nil without TLS
 	plane   *backplane.Plane // nil without
@@ -82,6 +83,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
 	b.mqtt.Guard(b.users)
 	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log), "nsq": nsq.NewServer(b.hub, b.users, cfg.NSQ, log)}
+	b.lookup = nsq.NewLookup(b.nsqAddress, slog.NewLogLogger(log.Handler(), slog.LevelDebug))
 	if err := b.setUsers(cfg.Access); err != nil {
 		b.hub.Close()
 		return nil, err
@@ -181,7 +183,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	failed := make(chan error, len(listeners)+1)
 	for _, l := range listeners {
 		running.Go(func() {
-			if err := b.edges[l.protocol].Serve(l, l.secure); !errors.Is(err, net.ErrClosed) {
+			if err := b.serve(l); !errors.Is(err, net.ErrClosed) {
 				failed <- err
 			}
 		})
@@ -210,6 +212,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	}
 	b.drain(listeners, cfg.Drain.Timeout)
 	unwatch()
+	b.lookup.Close()
 	admin.Close()
 	running.Wait()
 	b.log.Info("stopped")

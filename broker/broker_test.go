@@ -208,6 +208,21 @@ func reader(t *testing.T, addr string) (got *atomic.Int32, ended chan struct{}) 
 	return got, ended
 }
 
+// A lookup tells where consumers of NSQ connect, whichever listener is first.
+func TestLookup(t *testing.T) {
+	b, _, _, _ := run(t, Config{Listen: []string{"nsqlookup://127.0.0.1:0", "nsq://127.0.0.1:0"}})
+	addresses, _ := b.Addresses()
+	_, port, _ := net.SplitHostPort(addresses[2])
+	await(t, "the answer", func() bool {
+		code, body := get(t, "http://"+addresses[1]+"/lookup?topic=a")
+		return code == http.StatusOK && strings.Contains(body, `"tcp_port":`+port+",")
+	})
+	alone := Config{Listen: []string{"nsqlookup://127.0.0.1:4161"}}.Check()
+	if len(alone) != 1 || alone[0].Field != "listen[0]" {
+		t.Errorf("a lookup without NSQ: %v, want one mistake, in listen[0]", alone)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	bad := Config{Listen: []string{"nowhere", ":1", ":1"}, Admin: "x", Topics: -1, Memory: 1, Drain: Drain{Notice: -1},
 		Limits: []engine.Limit{{Filter: "a/#/b", Rate: 0, Burst: 0.9, Queue: -1}, {Filter: "a", Rate: 1, Burst: 1}, {Filter: "a", Rate: 1, Burst: 1}}}

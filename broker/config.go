@@ -23,7 +23,8 @@ const DefaultListen = "127.0.0.1:1883"
 // named in their comment. Check finds every mistake.
 type Config struct {
 	// Listen are the addresses to serve on: host:port for MQTT, or with the protocol in
-	// front, nats://host:port, and with TLS, mqtt+tls://host:port. Default
+	// front, nats://host:port, and with TLS, mqtt+tls://host:port. At nsqlookup://host:port
+	// consumers of NSQ are told over HTTP where to connect. Default
 	// DefaultListen. An address that other machines can reach needs users, see Access.
 	Listen []string
 	// TLS are the files of the listeners with TLS.
@@ -140,6 +141,7 @@ func (c Config) Check() []*Mistake {
 		}
 		seen[a] = i
 	}
+	c.checkLookup(wrong)
 	c.checkTLS(wrong)
 	c.Access.Check(wrong)
 	if c.Admin != "" {

@@ -16,7 +16,10 @@ import (
 
 // protocols are what a listener may speak; the first is that of an address without a
 // protocol.
-var protocols = []string{"mqtt", "nats", "nsq"}
+var protocols = []string{"mqtt", "nats", "nsq", lookup}
+
+// lookup is the protocol by which consumers of NSQ ask where to connect.
+const lookup = "nsqlookup"
 
 // listener is an address of Config.Listen: "host:port", "nats://host:port", or
 // "nats+tls://host:port".
@@ -43,6 +46,16 @@ func (l listener) check(wrong func(field, value, want string), field, text strin
 	checkAddress(wrong, field, l.address)
 }
 
+// checkLookup calls wrong for lookups that have nothing to tell.
+func (c Config) checkLookup(wrong func(field, value, want string)) {
+	nsq := slices.ContainsFunc(c.Listen, func(text string) bool { return parseListener(text).protocol == "nsq" })
+	for i, text := range c.Listen {
+		if parseListener(text).protocol == lookup && !nsq {
+			wrong(fmt.Sprintf("listen[%d]", i), strconv.Quote(text), "a listener for NSQ beside it, such as nsq://127.0.0.1:4150, whose address it tells")
+		}
+	}
+}
+
 // local reports whether only this machine reaches the listener.
 func (l listener) local() bool {
 	host, _, err := net.SplitHostPort(l.address)
@@ -51,6 +64,22 @@ func (l listener) local() bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// nsqAddress returns where consumers of NSQ connect. There is such a listener where there is a lookup.
+func (b *Broker) nsqAddress() net.Addr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.listeners, func(l served) bool { return l.protocol == "nsq" })
+	return b.listeners[i].Addr()
+}
+
+// serve serves a listener until it is closed.
+func (b *Broker) serve(l served) error {
+	if l.protocol == lookup {
+		return b.lookup.Serve(l, l.secure)
+	}
+	return b.edges[l.protocol].Serve(l, l.secure)
 }
 
 // edge is a server of one protocol.

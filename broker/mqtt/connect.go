@@ -85,7 +85,7 @@ func (c *conn) connect(pk *packets.Packet) error {
 	if c.version == v311 && !pk.Connect.Clean {
 		expiry = c.srv.limits.SessionExpiry
 	}
-	if err := c.elsewhere(id, p.User); err != nil {
+	if err := c.elsewhere(id, pk.Connect.Clean, p.User); err != nil {
 		return err
 	}
 	window := c.srv.limits.Inflight

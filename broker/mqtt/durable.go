@@ -175,6 +175,17 @@ func (srv *Server) mayEnter(c *conn, id string, clean bool) error {
 	return err
 }
 
+// mayBe refuses c the name of a client that another user has at this node, or in a session that is stored.
+func (srv *Server) mayBe(c *conn, id string, clean bool) error {
+	srv.mu.Lock()
+	s := srv.sessions[id]
+	srv.mu.Unlock()
+	if s != nil && s.owner != c.who.Name() {
+		return packets.ErrNotAuthorized
+	}
+	return srv.mayEnter(c, id, clean)
+}
+
 // stored returns the stored session of a client, nil if there is none, or an error if it is
 // not owner's.
 func (srv *Server) stored(ctx context.Context, id, owner string) (*backplane.Session, error) {

@@ -73,8 +73,9 @@ const maxObjective = time.Hour
 func (srv *Server) Place(p Places) { srv.places = p }
 
 // elsewhere reads a client's user properties, and refuses it where it belongs to another
-// node and understands that.
-func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
+// node and understands that. One whose session is another user's is refused before it is asked
+// for, or it would have that user's client placed anew.
+func (c *conn) elsewhere(client string, clean bool, user []packets.UserProperty) error {
 	if c.srv.places == nil || c.version != v5 {
 		return nil
 	}
@@ -97,6 +98,9 @@ func (c *conn) elsewhere(client string, user []packets.UserProperty) error {
 	}
 	if !c.follows || topic == "" || !c.who.MayPublish(topic) { // or strangers would have a topic placed anew
 		return nil
+	}
+	if err := c.srv.mayBe(c, client, clean); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), whereTime)
 	defer cancel()

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -78,6 +79,42 @@ func (far) Publishes(string, string, Says)                     {}
 func (far) Topics() uint64                                     { return 0 }
 func (far) Gone(string)                                        {}
 func (far) Where(context.Context, string, string, Says) string { return "there:1883" }
+
+// counted is far, and counts who was asked for.
+type counted struct {
+	far
+	asked *atomic.Int64
+}
+
+func (c counted) Where(ctx context.Context, client, topic string, says Says) string {
+	c.asked.Add(1)
+	return c.far.Where(ctx, client, topic, says)
+}
+
+// Nobody has another user's client placed: whoever takes its name is refused before it is asked for.
+func TestPlaceIsItsUsers(t *testing.T) {
+	ann, bob := user(t, "ann"), user(t, "bob")
+	ann.Publish, bob.Publish = []string{"#"}, []string{"#"}
+	srv, addr, _ := guarded(t, ann, bob)
+	var asked atomic.Int64
+	srv.Place(counted{asked: &asked})
+	follows := func(pk *packets.Packet) {
+		pk.Properties.User = []packets.UserProperty{{Key: PropertyRedirect, Val: "1"}, {Key: PropertyTopic, Val: "t"}}
+	}
+	for _, tt := range []struct {
+		who   string
+		how   func(*packets.Packet)
+		want  byte
+		asked int64
+	}{{"ann", stays, 0, 0}, {"bob", follows, packets.ErrNotAuthorized.Code, 0}, {"ann", follows, packets.ErrUseAnotherServer.Code, 1}} {
+		p := dial(t, addr, v5)
+		p.connect("c", as(tt.who, tt.who), tt.how)
+		if got := p.read(); got.ReasonCode != tt.want || asked.Load() != tt.asked {
+			t.Errorf("%s: answered %+v, %d asked for; want code %#x and %d", tt.who, got, asked.Load(), tt.want, tt.asked)
+		}
+		p.nc.Close()
+	}
+}
 
 // A client is sent elsewhere as it connects where it may publish to the topic, and takes the packet that says so.
 func TestSentElsewhere(t *testing.T) {

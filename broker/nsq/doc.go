@@ -29,6 +29,6 @@
 //
 // What this package does not do: it stores nothing beyond the process, shares no channel with other nodes (each node's
 // channel of a name gets every message), has no
-// compression, no sampling, no lookup daemon and no HTTP interface, and drops messages
+// compression, no sampling, and no HTTP interface but that of Lookup, and drops messages
 // to topics without channels.
 package nsq

@@ -10,8 +10,8 @@ import (
 )
 
 // A client that publishes to a topic of the state is asked for, once, and sent where it belongs when the state has its place. It is asked for
-// again while the state has none: because nobody could be asked (no majority, too many at once), in the next step; because the topic was
-// removed and is there again, or the place was taken away, when the state changes.
+// again while the state has none: because nobody could be asked (no majority, too many at once), or the place was taken away before this node
+// saw it, in the next step; because the topic was removed and is there again, or the place was taken away, when the state changes.
 
 const (
 	// maxAsks is how many publishers wait to be placed. Further ones are asked for in later steps.
@@ -29,8 +29,9 @@ type ask struct {
 // publishing is what a client of this node publishes to.
 type publishing struct {
 	says mqtt.Says
-	// asked: the state will have its place. refused: it will not, as long as the names of topics do not change.
-	asked, refused bool
+	// asked: it is asked for. answered: it got a place, which the state has or had. refused: it gets none, as long as the names of
+	// topics do not change.
+	asked, answered, refused bool
 }
 
 // Publishes tells that a client of this node publishes to a topic, and what it
@@ -71,7 +72,7 @@ func (n *Node) place(client string) {
 		}
 		at, known := t.Publishers[client]
 		if known && join(client, p.says).Agrees(at) {
-			p.asked = false
+			p.asked, p.answered = false, false
 		} else {
 			n.want(client, topic, p)
 		}
@@ -115,14 +116,21 @@ func (n *Node) allow() {
 	}
 }
 
-// askAgain asks for those that could not be asked for.
+// askAgain asks for those that could not be asked for, and those that got a place which the state does not have.
 func (n *Node) askAgain() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.again {
-		n.again = false
-		n.placeAll()
+	if !n.again {
+		return
 	}
+	n.again = false
+	for _, topics := range n.clients {
+		for _, p := range topics {
+			p.asked = p.asked && !p.answered
+			p.answered = false
+		}
+	}
+	n.placeAll()
 }
 
 // ask places publishers.
@@ -138,17 +146,18 @@ func (n *Node) ask(ctx context.Context) {
 			room <- struct{}{}
 			asking.Go(func() {
 				defer func() { <-room }()
-				if _, err := n.placer.Place(ctx, a.topic, a.join); err != nil {
+				_, err := n.placer.Place(ctx, a.topic, a.join)
+				if err != nil {
 					n.log.Debug("a publisher is not placed", "topic", a.topic, "error", err)
-					n.notPlaced(a, err)
-				} // the state that comes of it moves the client
+				} // else the state that comes of it moves the client
+				n.answered(a, err)
 			})
 		}
 	}
 }
 
-// notPlaced notes that a publisher could not be placed. What is wrong with it stays wrong.
-func (n *Node) notPlaced(a ask, err error) {
+// answered notes that a publisher was placed, or could not be. What is wrong with it stays wrong.
+func (n *Node) answered(a ask, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.clients[a.join.Publisher][a.topic]
@@ -156,6 +165,7 @@ func (n *Node) notPlaced(a ask, err error) {
 		return
 	}
 	var mistake *place.Mistake
-	p.asked, p.refused = false, errors.As(err, &mistake)
+	p.refused = errors.As(err, &mistake)
+	p.answered, p.asked = err == nil, err == nil
 	n.again = n.again || !p.refused
 }

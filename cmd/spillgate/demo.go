@@ -32,7 +32,7 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Overload real services, with and without Spillgate, and watch",
 		Long: `Run real services on this machine, overload them, and show what happens, in the
-terminal and on a web page. The demo has five acts, ends after about 85 seconds, and
+terminal and on a web page. The demo has six acts, ends after about 90 seconds, and
 writes a report.
 
 Acts 1 and 2: three services, entry, middle and store, call each other over gRPC. They
@@ -46,7 +46,10 @@ Act 4: checkouts visit four servers one after the other, beside a flood of reads
 visit one server: first in order of arrival, then weighed by class.
 
 Act 5: one request takes the lock of a store: first without Spillgate, then behind a
-gate that cancels that request.`,
+gate that cancels that request.
+
+Act 6: one topic floods a message broker: first without limits, then with a rate for
+each topic.`,
 		Example: `  spillgate demo
   spillgate demo --quick --plain`,
 		Args: noArgs,

@@ -135,6 +135,9 @@ func TestDemo(t *testing.T) {
 	if !s.Culprit.Complete() {
 		t.Errorf("the culprit's act is %+v, want it complete", s.Culprit)
 	}
+	if !s.Feed.Complete() {
+		t.Errorf("the broker's act is %+v, want it complete", s.Feed)
+	}
 	page, err := os.ReadFile(s.Report)
 	if err != nil || !bytes.Contains(page, []byte("<svg")) || filepath.Dir(s.Report) != out {
 		t.Errorf("the report %s: %v", s.Report, err)

@@ -46,6 +46,7 @@ func short() demo.Plan {
 	p.TenantConns, p.Before, p.During, p.After = 3, 500*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
 	p.Shop.CalmFor, p.Shop.FloodFor, p.Shop.Period = 250*time.Millisecond, 1250*time.Millisecond, 50*time.Millisecond
 	p.Lock.Calm, p.Lock.Held, p.Lock.After = 500*time.Millisecond, time.Second, 500*time.Millisecond
+	p.Feed.Calm, p.Feed.Flooded, p.Feed.After = 250*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
 	return p
 }
 
@@ -134,7 +135,7 @@ func TestPlay(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
-	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Sharing, demo.Checkout, demo.Seizing, demo.Reporting, demo.Done})
+	want := fmt.Sprint([]demo.Scene{demo.Searching, demo.Plain, demo.Gated, demo.Sharing, demo.Checkout, demo.Seizing, demo.Flooding, demo.Reporting, demo.Done})
 	if got := strings.Replace(fmt.Sprint(scenes), "starting ", "", 1); got != want {
 		t.Errorf("scenes %v, want %v", got, want)
 	}
@@ -211,12 +212,41 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: the report %+v, named %+v; want it to end, and cancelled only by a gate that says so", r.Name, r.Report, r.Named)
 		}
 	}
-	for _, want := range []string{"act 1", "act 2", "act 3", "act 4", "act 5", "a report", "open loop", "offered", "c at 3x", "reads at 0.72x", "weight of checkouts"} {
+	checkFeed(t, final.Feed)
+	for _, want := range []string{"act 1", "act 2", "act 3", "act 4", "act 5", "act 6", "a report", "the flood: sent", "open loop", "offered", "c at 3x", "reads at 0.72x", "weight of checkouts"} {
 		if !strings.Contains(lines.String(), want) {
 			t.Errorf("the lines do not say %q:\n%s", want, lines.String())
 		}
 	}
 	checkGone(t, mark)
+}
+
+// checkFeed fails unless both runs of the act of the broker were played to their ends, with
+// the same messages, and a limit held the flood. How much came in time is up to the machine.
+func checkFeed(t *testing.T, a *demo.FeedAct) {
+	t.Helper()
+	if !a.Complete() || a.Running() != nil {
+		t.Fatalf("the broker's act is %+v", a)
+	}
+	for _, r := range a.Runs {
+		if same := a.Runs[0].Totals; r.Totals.Offered != same.Offered || r.Totals.Offered == 0 || len(r.Points) != 5 || len(r.Services) != 1 {
+			t.Errorf("%s: %d messages, %d points and %d brokers, want %d, the same in both runs, 5 and 1", r.Name, r.Totals.Offered, len(r.Points), len(r.Services), same.Offered)
+		}
+		if ended := r.Totals.Served + r.Totals.TimedOut + r.Totals.Failed; ended != r.Totals.Offered || r.Totals.Failed != 0 {
+			t.Errorf("%s: %+v, want every message to end, and none to fail", r.Name, r.Totals)
+		}
+		if r.Flooded.Sent == 0 || r.Flooded.Came > r.Flooded.Sent {
+			t.Errorf("%s: the flood is %+v", r.Name, r.Flooded)
+		}
+	}
+	limited := &a.Runs[1]
+	// Its burst at once, and then its rate until the consumer's connection ends, some two seconds after the last message.
+	if most := a.Burst + a.Limit*(a.Length+2); float64(limited.Flooded.Came) > most {
+		t.Errorf("%d messages of the flood came, want at most %.0f", limited.Flooded.Came, most)
+	}
+	if waiting, dropped := limited.Held(); waiting+dropped == 0 {
+		t.Error("nothing of the flood was held")
+	}
 }
 
 // An interrupt in the middle of an act ends everything.
@@ -299,6 +329,26 @@ func TestPlayInterruptedWithCulprit(t *testing.T) {
 	checkGone(t, mark)
 }
 
+// And one in the middle of the broker's.
+func TestPlayInterruptedWithBroker(t *testing.T) {
+	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
+	command, mark := part(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	final, err := demo.Play(ctx, demo.Config{
+		Plan: hasty(), Command: command,
+		Publish: func(s demo.State) {
+			if r := s.Feed.Running(); r != nil && len(s.Feed.Runs) == 2 && len(r.Points) > 0 {
+				cancel()
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Feed == nil || final.Feed.Running() != nil {
+		t.Errorf("scene %q, broker %+v, error %v; want an interruption", final.Scene, final.Feed, err)
+	}
+	checkGone(t, mark)
+}
+
 // A program that cannot play its part fails the demo, with what it wrote.
 func TestPlayFails(t *testing.T) {
 	final, err := demo.Play(t.Context(), demo.Config{Plan: short(), Command: []string{"refuse"}})
@@ -313,8 +363,23 @@ func TestPlayFails(t *testing.T) {
 func TestTables(t *testing.T) {
 	s := demotest.Recorded(t)
 	tables := demo.Tables(s)
-	if len(tables) != 7 {
-		t.Fatalf("%d tables, want 7", len(tables))
+	if len(tables) != 8 {
+		t.Fatalf("%d tables, want 8", len(tables))
+	}
+	fed := tables[7].Text(80)
+	for i := range s.Feed.Runs {
+		r := &s.Feed.Runs[i]
+		o, _ := r.During(demo.DuringTopic)
+		for _, want := range []string{fmt.Sprintf("%.0f of %.0f/s", o.Goodput, o.Offered), fmt.Sprint(r.Totals.TimedOut), fmt.Sprint(r.Flooded.Sent), fmt.Sprint(r.Flooded.Came)} {
+			if !strings.Contains(fed, want) {
+				t.Errorf("%q is missing in\n%s", want, fed)
+			}
+		}
+	}
+	before, _ := s.Feed.Runs[1].During(demo.BeforeTopic)
+	flooded, _ := s.Feed.Runs[1].During(demo.DuringTopic)
+	if want := fmt.Sprintf("p99 was %.0f ms before the flood and %.0f ms in it", before.P99MS, flooded.P99MS); !strings.Contains(s.Summary(), want) {
+		t.Errorf("the summary does not say %q: %s", want, s.Summary())
 	}
 	seized := tables[6].Text(80)
 	for i := range s.Culprit.Runs {
@@ -414,6 +479,11 @@ func TestTables(t *testing.T) {
 	if text := demo.Tables(s)[6].Text(80); !strings.Contains(text, "it was late") || !strings.Contains(s.Summary(), "does not count") {
 		t.Errorf("an invalid act of the culprit is not marked:\n%s\n%s", text, s.Summary())
 	}
+	s = demotest.Recorded(t)
+	s.Feed.Runs[1].Outcome.Valid, s.Feed.Runs[1].Outcome.Invalid = false, []string{"it was late"}
+	if text := demo.Tables(s)[7].Text(80); !strings.Contains(text, "it was late") || !strings.Contains(s.Summary(), "does not count") {
+		t.Errorf("an invalid act of the broker is not marked:\n%s\n%s", text, s.Summary())
+	}
 	if tables := demo.Tables(demotest.At(t, 1, 10)); tables != nil {
 		t.Errorf("tables of a demo that is not over: %v", tables)
 	}
@@ -430,14 +500,14 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired", "c during", "Goodput of each tenant", "checkouts, p95", "Latency of checkouts", "Weight of checkouts", "Goodput while a report"} {
+	for _, want := range []string{"<svg", "SLO 100 ms", fmt.Sprintf("%.0f requests/s", s.Capacity.Rate), "wallet expired", "c during", "Goodput of each tenant", "checkouts, p95", "Latency of checkouts", "Weight of checkouts", "Goodput while a report", "Latency of the other topics"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the report does not have %q", want)
 		}
 	}
 	pictures, _ := filepath.Glob(filepath.Join(dir, "*.png"))
-	if len(pictures) != 9 {
-		t.Errorf("%d pictures, want 9", len(pictures))
+	if len(pictures) != 10 {
+		t.Errorf("%d pictures, want 10", len(pictures))
 	}
 	for _, name := range pictures {
 		file, err := os.Open(name)

@@ -70,6 +70,14 @@ func TestPlans(t *testing.T) {
 				t.Errorf("%s: a step of the culprit lasts %v", name, length)
 			}
 		}
+		for _, length := range []time.Duration{p.Feed.Calm, p.Feed.Flooded, p.Feed.After} {
+			if length <= 0 || length%(250*time.Millisecond) != 0 {
+				t.Errorf("%s: a step of the broker lasts %v", name, length)
+			}
+		}
+		if load := (p.Feed.Load() + p.Feed.Limit) * p.Feed.Work.Seconds(); load > 0.7 {
+			t.Errorf("%s: all topics within their limits take %v of the consumer's time", name, load)
+		}
 		if load := p.Lock.Reads * p.Lock.Read.Seconds(); load > 0.5 {
 			t.Errorf("%s: reads alone take %v of the lock's time", name, load)
 		}
@@ -84,10 +92,10 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: the overload is %v", name, over)
 		}
 	}
-	if d := Full().estimate(); d < 60*time.Second || d > 90*time.Second {
-		t.Errorf("the demo takes %v, want about 90 seconds at most", d)
+	if d := Full().estimate(); d < 60*time.Second || d > 105*time.Second {
+		t.Errorf("the demo takes %v, want about 105 seconds at most", d)
 	}
-	if d := Quick().estimate(); d > 38*time.Second {
+	if d := Quick().estimate(); d > 46*time.Second {
 		t.Errorf("the quick demo takes %v, want less than half of that", d)
 	}
 }

@@ -21,6 +21,7 @@ type Lines struct {
 	order  string
 	run    int // of the act of the culprit, from 1
 	named  int // the run whose culprit was told
+	fed    int // of the act of the broker, from 1
 }
 
 // NewLines returns a view that writes to w.
@@ -51,6 +52,9 @@ func (l *Lines) Show(s State) {
 		return
 	case Seizing:
 		l.culprit(s)
+		return
+	case Flooding:
+		l.flood(s)
 		return
 	}
 	if s.Scene != Plain && s.Scene != Gated || len(s.Acts) == 0 {
@@ -169,6 +173,38 @@ func (l *Lines) culprit(s State) {
 	text := fmt.Sprintf("%5.1fs    goodput %4.0f of %4.0f/s  p99 %4.0f ms", s.Elapsed, p.Goodput, p.Offered, p.P99MS)
 	if lost := shedRate(p) + p.TimedOut; lost > 0 {
 		text += fmt.Sprintf("  not answered %.0f/s", lost)
+	}
+	fmt.Fprintln(l.out, text)
+}
+
+// flood writes a line a second about the topics that keep to their rate, and the one that
+// does not.
+func (l *Lines) flood(s State) {
+	r := s.Feed.Running()
+	if r == nil {
+		return
+	}
+	if n := len(s.Feed.Runs); n != l.fed {
+		if n > 1 { // the scene's own line said so of the first
+			fmt.Fprintf(l.out, "%5.1fs  %s\n", s.Elapsed, s.Note)
+		}
+		l.fed, l.second, l.step = n, math.Inf(-1), -1
+	}
+	p := r.Last()
+	if p.T == 0 || p.T-l.second < 1-1e-3 {
+		return
+	}
+	if i := s.Feed.Step(p.T - 1e-3); i != l.step {
+		l.step = i
+		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Feed.Steps[i].Name)
+	}
+	l.second = p.T
+	text := fmt.Sprintf("%5.1fs    %d topics: goodput %4.0f of %4.0f/s  p99 %4.0f ms", s.Elapsed, s.Feed.Topics, p.Goodput, p.Offered, p.P99MS)
+	if p.TimedOut > 0 {
+		text += fmt.Sprintf("  given up %.0f/s", p.TimedOut)
+	}
+	if r.Flooded.Sent > 0 {
+		text += fmt.Sprintf("  the flood: sent %d, came %d", r.Flooded.Sent, r.Flooded.Came)
 	}
 	fmt.Fprintln(l.out, text)
 }

@@ -108,7 +108,7 @@ func (d *director) copy() State {
 		s.Acts[i].Points = slices.Clip(s.Acts[i].Points)
 		s.Acts[i].Services = slices.Clone(s.Acts[i].Services)
 	}
-	s.Tenants, s.Checkout, s.Culprit = s.Tenants.copy(), s.Checkout.copy(), s.Culprit.copy()
+	s.Tenants, s.Checkout, s.Culprit, s.Feed = s.Tenants.copy(), s.Checkout.copy(), s.Culprit.copy(), s.Feed.copy()
 	return s
 }
 
@@ -160,8 +160,12 @@ func (d *director) play(ctx context.Context) error {
 	if err := d.checkout(ctx, c); err != nil {
 		return err
 	}
-	d.reached(p.estimate() - 2*(p.Lock.Length()+between))
+	d.reached(p.estimate() - 2*(p.Lock.Length()+between) - 2*(p.Feed.Length()+between))
 	if err := d.culprit(ctx, c); err != nil {
+		return err
+	}
+	d.reached(p.estimate() - 2*(p.Feed.Length()+between))
+	if err := d.flood(ctx, c); err != nil {
 		return err
 	}
 	return d.report()
@@ -332,6 +336,9 @@ func (d *director) end(ctx context.Context, err error) (State, error) {
 		o.Running = false
 	}
 	if r := st.Culprit.Running(); r != nil {
+		r.Running = false
+	}
+	if r := st.Feed.Running(); r != nil {
 		r.Running = false
 	}
 	switch {

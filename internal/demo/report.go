@@ -11,7 +11,7 @@ import (
 // WriteReport writes the report of a finished demo into dir and returns the path
 // of its page.
 func WriteReport(dir string, s State) (string, error) {
-	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated; tenants that share; checkouts in a flood of reads; a culprit", Run: plot.ThisRun(s.Seed)}
+	r := &plot.Report{Title: "Spillgate demo: the same overload, plain and gated; tenants that share; checkouts in a flood of reads; a culprit; a topic that floods", Run: plot.ThisRun(s.Seed)}
 	r.Text(s.Summary())
 	r.Text(fmt.Sprintf("Three services, entry, middle and store, run as separate processes on loopback and call each other over gRPC. "+
 		"An open-loop generator sends them Poisson arrivals over %d connections, the same arrivals in both acts. "+
@@ -56,13 +56,28 @@ func WriteReport(dir string, s State) (string, error) {
 		}
 	}
 	if a := s.Culprit; a.Complete() {
-		r.Text(fmt.Sprintf("In the last act reads of a store hold its lock for a moment each, and then a report takes the lock for %.1f s. This is played twice, on two stores, "+
+		r.Text(fmt.Sprintf("In the fifth act reads of a store hold its lock for a moment each, and then a report takes the lock for %.1f s. This is played twice, on two stores, "+
 			"with the same reads at the same instants: first without a gate, then behind a gate that knows which request holds the lock and cancels the one that blocks the others. "+
 			"The report's caller learns that, and gets a token to send the report again; here it does not.", a.HeldMS/1000))
 		r.Table(culprits(s))
 		r.Chart(culpritChart(s))
 	}
+	if s.Feed.Complete() {
+		feedReport(r, s)
+	}
 	return r.Write(dir)
+}
+
+// feedReport writes what the act of the broker shows.
+func feedReport(r *plot.Report, s State) {
+	a := s.Feed
+	r.Text(fmt.Sprintf("In the last act %d topics of %.0f messages/s each go through a message broker to one consumer, which takes %.0f ms for a message, so it can do %.0f/s. "+
+		"Then one more topic sends %.0f/s. Without limits the broker passes on what comes, and the consumer is behind with all topics. "+
+		"With a limit of %.0f/s and a burst of %.0f for each topic, what is too much of the one waits in its own queue or is dropped. Both runs get the same messages at the same instants; "+
+		"latency is from the instant a message was meant to leave until the consumer is done with it.",
+		a.Topics, a.Rate, a.WorkMS, 1000/a.WorkMS, a.Flood, a.Limit, a.Burst))
+	r.Table(feeds(s))
+	r.Chart(feedChart(s))
 }
 
 // charts returns the pictures of both acts.

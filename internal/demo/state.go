@@ -19,6 +19,7 @@ const (
 	Sharing     Scene = "tenants"
 	Checkout    Scene = "checkout"
 	Seizing     Scene = "culprit"
+	Flooding    Scene = "broker"
 	Reporting   Scene = "report"
 	Done        Scene = "done"
 	Interrupted Scene = "interrupted"
@@ -59,6 +60,8 @@ type State struct {
 	Checkout *CheckoutAct `json:"checkout,omitempty"`
 	// Culprit is the act of the culprit; nil before it begins.
 	Culprit *CulpritAct `json:"culprit,omitempty"`
+	// Feed is the act of the broker; nil before it begins.
+	Feed *FeedAct `json:"feed,omitempty"`
 	// Report is the path of the report, once written.
 	Report string `json:"report,omitempty"`
 	Error  string `json:"error,omitempty"`

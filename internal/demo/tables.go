@@ -57,6 +57,9 @@ func (s *State) Summary() string {
 	if s.Culprit.Complete() {
 		text += " " + s.Culprit.summary()
 	}
+	if s.Feed.Complete() {
+		text += " " + s.Feed.summary()
+	}
 	if bad := s.Invalid(); bad != "" {
 		text += " The run does not count: " + bad + "."
 	}
@@ -71,7 +74,7 @@ func (s *State) Invalid() string {
 			why = append(why, a.Name+": "+strings.Join(a.Outcome.Invalid, ", "))
 		}
 	}
-	return strings.Join(slices.Concat(why, s.Tenants.invalid(), s.Checkout.invalid(), s.Culprit.invalid()), "; ")
+	return strings.Join(slices.Concat(why, s.Tenants.invalid(), s.Checkout.invalid(), s.Culprit.invalid(), s.Feed.invalid()), "; ")
 }
 
 func recovered(a *Act, s *State) string {
@@ -87,7 +90,7 @@ func recovered(a *Act, s *State) string {
 }
 
 // Tables returns the result as tables: the acts side by side, every step, the
-// refusals, the tenants, the checkouts, and the culprit. Before the first two acts are
+// refusals, the tenants, the checkouts, the culprit, and the broker. Before the first two acts are
 // over there are none.
 func Tables(s State) []*table.Table {
 	if !s.Complete() {
@@ -108,6 +111,9 @@ func Tables(s State) []*table.Table {
 	}
 	if s.Culprit.Complete() {
 		tables = append(tables, culprits(s))
+	}
+	if s.Feed.Complete() {
+		tables = append(tables, feeds(s))
 	}
 	return tables
 }

@@ -186,7 +186,11 @@ func (d *Distribution) Next() {
 	d.remember()
 	missed := d.model != nil && d.missed()
 	if missed && d.restarts >= maxRestarts && d.met > 0 { // fewer brokers were tried, and do not do
-		d.settle()
+		if d.evenly() {
+			d.restart()
+		} else {
+			d.settle()
+		}
 		return
 	}
 	if used := d.used(); !missed && d.whole() && (d.met == 0 || used < d.met) {
@@ -201,7 +205,7 @@ func (d *Distribution) Next() {
 		d.settle()
 		return
 	}
-	if d.model != nil && d.restarts < maxRestarts && (d.fewer() || d.undivided() || d.evenly()) {
+	if d.model != nil && (d.restarts < maxRestarts && (d.fewer() || d.undivided()) || d.evenly()) {
 		d.restarts++
 		d.restart()
 		return

@@ -1,12 +1,9 @@
 package placement
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // evenly reports whether messages that come more evenly than by chance miss the objective by waiting for tokens, and there is a larger
-// number of brokers, not tried yet, by which every group can be divided without a rest. Then that is next. Where each group has as many
+// number of brokers, not tried yet, by which groups can be divided without a rest. Then that is next. Where each group has as many
 // publishers at every broker, each has the same messages at the same instants, and its part of the bucket delays them no more than the
 // whole bucket did the whole; one publisher more than the others have is a burst for which there is no part of the bucket.
 func (d *Distribution) evenly() bool {
@@ -14,9 +11,9 @@ func (d *Distribution) evenly() bool {
 	if !waits || d.best != nil && d.least99 <= d.topic.Objective {
 		return false
 	}
-	sizes := d.sizes()
-	for k := used + 1; k <= len(byRoom(d.brokers)) && len(sizes) > 0 && k <= sizes[0]; k++ {
-		if slices.Contains(d.tried, k) || slices.ContainsFunc(sizes, func(n int) bool { return n%k != 0 }) {
+	groups, largest := d.groups()
+	for k := used + 1; k <= min(len(byRoom(d.brokers)), largest); k++ {
+		if slices.Contains(d.tried, k) || d.uneven(groups, k) > P99*d.rate(nil) {
 			continue
 		}
 		if _, rest := Quotas(d.brokers, d.rate(nil), k); rest == 0 {
@@ -28,15 +25,27 @@ func (d *Distribution) evenly() bool {
 	return false
 }
 
-// sizes returns how many publishers groups have, in order and each number once.
-func (d *Distribution) sizes() []int {
-	groups := map[uint32]int{}
+// groups returns how many publishers each group has, and the largest.
+func (d *Distribution) groups() (sizes map[uint32]int, largest int) {
+	sizes = map[uint32]int{}
 	for _, p := range d.topic.Publishers {
 		if p.Group != 0 {
-			groups[p.Group]++
+			sizes[p.Group]++
+			largest = max(largest, sizes[p.Group])
 		}
 	}
-	return slices.Compact(slices.Sorted(maps.Values(groups)))
+	return sizes, largest
+}
+
+// uneven returns the messages a second of groups that cannot be divided over k brokers without a rest. Where these are fewer than may be
+// late, as those of one last group that is smaller than the others, they do not count.
+func (d *Distribution) uneven(sizes map[uint32]int, k int) (sum float64) {
+	for _, p := range d.topic.Publishers {
+		if p.Group != 0 && sizes[p.Group]%k != 0 {
+			sum += p.Rate
+		}
+	}
+	return sum
 }
 
 // waiting returns how many brokers are in use, and whether messages miss the objective at one of them although they come more evenly

@@ -36,7 +36,7 @@ func Recorded(t testing.TB) demo.State {
 func At(t testing.TB, act int, elapsed float64) demo.State {
 	t.Helper()
 	s := Recorded(t)
-	s.Acts, s.Tenants, s.Checkout, s.Culprit = s.Acts[:act+1], nil, nil, nil
+	s.Acts, s.Tenants, s.Checkout, s.Culprit, s.Feed = s.Acts[:act+1], nil, nil, nil, nil
 	a := &s.Acts[act]
 	a.Running, a.Outcome, a.Elapsed = true, nil, elapsed
 	n := 0
@@ -72,7 +72,7 @@ func Sharing(t testing.TB, elapsed float64) demo.State {
 		}
 		tenant.Points, tenant.Steps, tenant.Outcome = tenant.Points[:n], tenant.Steps[:over], nil
 	}
-	s.Scene, s.Note, s.Report, s.Checkout, s.Culprit = demo.Sharing, "act 3", "", nil, nil
+	s.Scene, s.Note, s.Report, s.Checkout, s.Culprit, s.Feed = demo.Sharing, "act 3", "", nil, nil, nil
 	s.Number = 500 + int(10*elapsed)
 	s.Share = 0.7 + 0.1*elapsed/a.Length
 	return s
@@ -107,7 +107,7 @@ func Shopping(t testing.TB, order int, elapsed float64) demo.State {
 		}
 		w.Points = w.Points[:n]
 	}
-	s.Scene, s.Note, s.Report, s.Culprit = demo.Checkout, "act 4", "", nil
+	s.Scene, s.Note, s.Report, s.Culprit, s.Feed = demo.Checkout, "act 4", "", nil, nil
 	s.Number = 700 + 100*order + int(10*elapsed)
 	s.Share = 0.8 + 0.1*float64(order) + 0.1*elapsed/a.Length
 	return s
@@ -136,9 +136,32 @@ func Seized(t testing.TB, run int, elapsed float64) demo.State {
 	if r.Report != nil && r.Report.At+r.Report.TookMS/1000 > elapsed {
 		r.Report = nil
 	}
-	s.Scene, s.Note, s.Report = demo.Seizing, "act 5", ""
+	s.Scene, s.Note, s.Report, s.Feed = demo.Seizing, "act 5", "", nil
 	s.Number = 910 + 40*run + int(5*elapsed)
 	s.Share = 0.9 + 0.04*float64(run) + 0.04*elapsed/a.Length
+	return s
+}
+
+// Flooded returns the recorded demo as it was some seconds into a run of the act of the
+// broker, the first of which is 0. Totals and reports are those of the end.
+func Flooded(t testing.TB, run int, elapsed float64) demo.State {
+	t.Helper()
+	s := Recorded(t)
+	a := s.Feed
+	a.Runs = a.Runs[:run+1]
+	r := &a.Runs[run]
+	r.Running, r.Elapsed = true, elapsed
+	n, over := 0, 0
+	for n < len(r.Points) && r.Points[n].T <= elapsed {
+		n++
+	}
+	for over < len(a.Steps) && a.Steps[over].To+s.SLOMS/1000 <= elapsed {
+		over++
+	}
+	r.Points, r.Steps, r.Outcome = r.Points[:n], r.Steps[:over], nil
+	s.Scene, s.Note, s.Report = demo.Flooding, "act 6", ""
+	s.Number = 980 + 8*run + int(elapsed)
+	s.Share = 0.97 + 0.01*float64(run) + 0.01*elapsed/a.Length
 	return s
 }
 
@@ -148,7 +171,7 @@ func Searching(t testing.TB, tries int) demo.State {
 	t.Helper()
 	s := Recorded(t)
 	s.Scene, s.Note, s.Acts, s.Tenants, s.Report = demo.Searching, "measuring", []demo.Act{}, nil, ""
-	s.Checkout, s.Culprit = nil, nil
+	s.Checkout, s.Culprit, s.Feed = nil, nil, nil
 	s.Capacity.Rate, s.Capacity.Tries = 0, append([]stage.Try{}, s.Capacity.Tries[:tries]...)
 	s.Number, s.Share = tries, 0.1
 	return s

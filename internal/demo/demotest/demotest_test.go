@@ -66,7 +66,7 @@ func TestRecord(t *testing.T) {
 // check says why a demo is no recording; empty if it is one.
 func check(s demo.State) string {
 	switch {
-	case s.Scene != demo.Done || !s.Complete() || !s.Tenants.Complete() || !s.Checkout.Complete() || !s.Culprit.Complete():
+	case s.Scene != demo.Done || !s.Complete() || !s.Tenants.Complete() || !s.Checkout.Complete() || !s.Culprit.Complete() || !s.Feed.Complete():
 		return "the demo was not played to its end"
 	case s.Invalid() != "":
 		return "it does not count: " + s.Invalid()
@@ -76,6 +76,8 @@ func check(s demo.State) string {
 		return "nothing timed out, or nothing was refused"
 	case s.Culprit.Runs[0].Report == nil || s.Culprit.Runs[1].Report == nil || s.Culprit.Runs[1].Named == nil:
 		return "a report did not end, or no culprit was named"
+	case s.Feed.Runs[0].Totals.TimedOut == 0:
+		return "the flood delayed nobody"
 	}
 	return ""
 }
@@ -93,7 +95,7 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("%s; make it anew with -record", bad)
 	}
 	p := demo.Full()
-	if s.Seed != Seed || s.Quick || s.ActLength != p.Length().Seconds() || s.Tenants.Length != p.TenantLength().Seconds() || s.Checkout.Length != p.Shop.Length().Seconds() || s.Culprit.Length != p.Lock.Length().Seconds() {
-		t.Errorf("seed %d, quick %v, acts of %v, %v, %v and %v s: not those of the plan; make it anew with -record", s.Seed, s.Quick, s.ActLength, s.Tenants.Length, s.Checkout.Length, s.Culprit.Length)
+	if s.Seed != Seed || s.Quick || s.ActLength != p.Length().Seconds() || s.Tenants.Length != p.TenantLength().Seconds() || s.Checkout.Length != p.Shop.Length().Seconds() || s.Culprit.Length != p.Lock.Length().Seconds() || s.Feed.Length != p.Feed.Length().Seconds() {
+		t.Errorf("seed %d, quick %v, acts of %v, %v, %v, %v and %v s: not those of the plan; make it anew with -record", s.Seed, s.Quick, s.ActLength, s.Tenants.Length, s.Checkout.Length, s.Culprit.Length, s.Feed.Length)
 	}
 }

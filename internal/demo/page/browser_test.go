@@ -77,14 +77,17 @@ type shown struct {
 	Orders  map[string]string // mean, by order and kind
 	Both    []string          // the rows of the checkouts' table
 	Runs    map[string]string // goodput and what became of the report, by run of the culprit's act
+	Feeds   map[string]string // the same of the broker's act
 	Summary string
 	Result  bool
+	Skewed  int  // charts that were drawn for another width than they have
 	Wide    bool // something is wider than the window
 }
 
 const read = `(() => {
-	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Orders: {}, Both: [], Runs: {}, Summary: document.getElementById("summary").textContent,
+	const out = { Goodput: {}, P99: {}, Drawn: {}, Tenants: {}, Turns: [], Orders: {}, Both: [], Runs: {}, Feeds: {}, Summary: document.getElementById("summary").textContent,
 		Result: !document.getElementById("result").hidden,
+		Skewed: [...document.querySelectorAll("figure svg")].filter((e) => e.clientWidth && Math.abs(e.viewBox.baseVal.width - e.clientWidth) > 1).length,
 		Wide: document.documentElement.scrollWidth > document.documentElement.clientWidth };
 	for (const section of document.querySelectorAll("#acts > section")) {
 		const name = section.id.replace("act-", "");
@@ -108,11 +111,11 @@ const read = `(() => {
 			out.Drawn[name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
 		}
 	}
-	for (const section of document.querySelectorAll("#runs > section")) {
-		const name = section.id.replace("run-", "");
-		out.Runs[name] = section.querySelector("[data-tile=goodput]").firstChild.textContent + " " + section.querySelector("[data-sheds]").textContent;
+	for (const section of document.querySelectorAll("#runs > section, #feeds > section")) {
+		const name = section.id.replace("run-", "").replace("feed-", "");
+		(section.id.startsWith("run-") ? out.Runs : out.Feeds)[name] = section.querySelector("[data-tile=goodput]").firstChild.textContent + " " + section.querySelector("[data-sheds]").textContent;
 		for (const figure of section.querySelectorAll("figure")) {
-			out.Drawn["run " + name + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
+			out.Drawn[section.id.replace("-", " ") + " " + figure.dataset.chart] = [...figure.querySelectorAll("path")].reduce((n, p) => n + p.getAttribute("d").length, 0);
 		}
 	}
 	for (const row of document.querySelectorAll("#both tbody tr")) out.Both.push([...row.children].map((cell) => cell.textContent).join("|"));
@@ -145,6 +148,9 @@ func TestPageInBrowser(t *testing.T) {
 		v, err := chromedp.Run(ctx, chromedp.Evaluate[shown](read))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if v.Skewed > 0 {
+			t.Errorf("state %d: %d charts were drawn for another width", state.Number, v.Skewed)
 		}
 		return v
 	}
@@ -187,6 +193,11 @@ func TestPageInBrowser(t *testing.T) {
 	held, freed := see(demotest.Seized(t, 0, 3)), see(demotest.Seized(t, 1, 5))
 	if held.Drawn["run plain load"] == 0 || freed.Drawn["run plain load"] <= held.Drawn["run plain load"] || freed.Drawn["run gated load"] == 0 || held.Runs["gated"] != "" {
 		t.Errorf("paths are %v and later %v, want them to grow", held.Drawn, freed.Drawn)
+	}
+
+	flooded, limited := see(demotest.Flooded(t, 0, 3)), see(demotest.Flooded(t, 1, 3))
+	if flooded.Drawn["feed plain load"] == 0 || limited.Drawn["feed plain load"] <= flooded.Drawn["feed plain load"] || limited.Drawn["feed limited latency"] == 0 || flooded.Feeds["limited"] != "" {
+		t.Errorf("paths are %v and later %v, want them to grow", flooded.Drawn, limited.Drawn)
 	}
 
 	end := demotest.Recorded(t)
@@ -262,6 +273,18 @@ func TestPageInBrowser(t *testing.T) {
 		}
 		if !strings.Contains(got.Runs[r.Name], want) || !strings.Contains(got.Summary, want) {
 			t.Errorf("%s: %q and in words %q, want %q in both", r.Name, got.Runs[r.Name], got.Summary, want)
+		}
+	}
+	for _, r := range end.Feed.Runs {
+		o, _ := r.During(demo.DuringTopic)
+		if want := grouped(o.Goodput) + "/s "; !strings.HasPrefix(got.Feeds[r.Name], want) {
+			t.Errorf("%s: %q, want it to begin with %q", r.Name, got.Feeds[r.Name], want)
+		}
+		if want := fmt.Sprintf("Of the flood %s messages were sent and %s came", grouped(float64(r.Flooded.Sent)), grouped(float64(r.Flooded.Came))); !strings.Contains(got.Feeds[r.Name], want) {
+			t.Errorf("%s: %q, want %q", r.Name, got.Feeds[r.Name], want)
+		}
+		if want := fmt.Sprintf("the consumer is done in time with %s of %s messages per second", grouped(o.Goodput), grouped(o.Offered)); !strings.Contains(got.Summary, want) {
+			t.Errorf("the words are %q, want in them %q", got.Summary, want)
 		}
 	}
 	feed, err := chromedp.Run(ctx, chromedp.Evaluate[string](`fetch("state.json").then(r => r.json()).then(s => JSON.stringify(s) === JSON.stringify(newest) ? "same" : "different")`, chromedp.EvalAwaitPromise))

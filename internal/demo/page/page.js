@@ -363,37 +363,69 @@ function showCulprit(s) {
   byId("culprit").hidden = !a;
   if (!a) return;
   setText(byId("lock"), `${whole(a.rate)} reads a second hold the lock of a store for a moment each; then a report wants it for ${a.held_ms / 1000} s. Both runs get the same reads at the same instants.`);
-  const xMax = a.length, yMax = 1.25 * a.rate, shade = [a.steps[1].from, a.steps[1].to];
   for (const r of a.runs) {
-    let section = byId("run-" + r.name);
-    if (!section) {
-      section = byId("tenant").content.firstElementChild.cloneNode(true);
-      section.id = "run-" + r.name;
-      byId("runs").append(section);
-    }
-    setText(section.querySelector("h3"), runTitle[r.name]);
-    const f = figuresOfRun(r), last = r.points.at(-1);
-    if (f) {
-      tile(section, "goodput", whole(f.goodput) + "/s", `of ${whole(f.offered)}/s offered, ${f.when}`, f.goodput >= 0.9 * f.offered ? "good" : "bad");
-      tile(section, "p99", whole(f.p99) + " ms", `objective ${whole(s.slo_ms)} ms`, f.p99 <= s.slo_ms ? "good" : "bad");
-    }
-    const of = (key) => r.points.map((p) => [p.t, p[key]]);
-    const load = section.querySelector("[data-chart=load]");
-    caption(load, "Reads, 1/s", ["goodput", "goodput"], ["offered", "offered"]);
-    chart(load.querySelector("svg"), {
-      xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade,
-      areas: [{ cls: "offered", values: of("offered") }, { cls: "goodput", values: of("goodput") }],
-      label: last ? `${r.name}: offered load ${whole(last.offered)} and goodput ${whole(last.goodput)} reads per second` : "No data yet",
-    });
-    const latency = section.querySelector("[data-chart=latency]");
-    caption(latency, "Latency of answers, ms", ["p99", "p99"]);
-    chart(latency.querySelector("svg"), {
-      xMax, yMin: 1, yMax: 1.15 * s.timeout_ms, log: true, ticks: [1, 10, 100, 1000].filter((v) => v <= 1.15 * s.timeout_ms), shade,
-      lines: [{ cls: "p99", values: r.points.map((p) => [p.t, p.p99_ms > 0 ? p.p99_ms : null]) }],
-      levels: [{ cls: "slo", y: s.slo_ms, name: "SLO " + whole(s.slo_ms) + " ms" }],
-      label: last ? `${r.name}: p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(s.slo_ms)}` : "No data yet",
-    });
-    setText(section.querySelector("[data-sheds]"), `Timed out so far: ${whole(r.totals.timed_out)}; refused: ${whole(r.totals.refused)}. ` + fateText(r));
+    showRun(s, a, r, { id: "run-" + r.name, into: "runs", title: runTitle[r.name], rate: a.rate, what: "reads", caption: "Reads, 1/s", latency: "Latency of answers, ms", figures: figuresOfRun(r),
+      text: `Timed out so far: ${whole(r.totals.timed_out)}; refused: ${whole(r.totals.refused)}. ` + fateText(r) });
+  }
+}
+
+// showRun draws one run of an act that is played without control and with it.
+function showRun(s, a, r, c) {
+  let section = byId(c.id);
+  if (!section) {
+    section = byId("tenant").content.firstElementChild.cloneNode(true);
+    section.id = c.id;
+    byId(c.into).append(section);
+  }
+  setText(section.querySelector("h3"), c.title);
+  const xMax = a.length, yMax = 1.25 * c.rate, shade = [a.steps[1].from, a.steps[1].to];
+  const f = c.figures, last = r.points.at(-1);
+  if (f) {
+    tile(section, "goodput", whole(f.goodput) + "/s", `of ${whole(f.offered)}/s offered, ${f.when}`, f.goodput >= 0.9 * f.offered ? "good" : "bad");
+    const none = f.p99 === 0 && f.offered > 0;
+    tile(section, "p99", none ? "none" : whole(f.p99) + " ms", none ? "none was served" : `objective ${whole(s.slo_ms)} ms`, !none && f.p99 <= s.slo_ms ? "good" : "bad");
+  }
+  const of = (key) => r.points.map((p) => [p.t, p[key]]);
+  const load = section.querySelector("[data-chart=load]");
+  caption(load, c.caption, ["goodput", "goodput"], ["offered", "offered"]);
+  chart(load.querySelector("svg"), {
+    xMax, yMin: 0, yMax, ticks: steps(yMax, 4), shade,
+    areas: [{ cls: "offered", values: of("offered") }, { cls: "goodput", values: of("goodput") }],
+    label: last ? `${r.name}: offered load ${whole(last.offered)} and goodput ${whole(last.goodput)} ${c.what} per second` : "No data yet",
+  });
+  const latency = section.querySelector("[data-chart=latency]");
+  caption(latency, c.latency, ["p99", "p99"]);
+  chart(latency.querySelector("svg"), {
+    xMax, yMin: 1, yMax: 1.15 * s.timeout_ms, log: true, ticks: [1, 10, 100, 1000].filter((v) => v <= 1.15 * s.timeout_ms), shade,
+    lines: [{ cls: "p99", values: r.points.map((p) => [p.t, p.p99_ms > 0 ? p.p99_ms : null]) }],
+    levels: [{ cls: "slo", y: s.slo_ms, name: "SLO " + whole(s.slo_ms) + " ms" }],
+    label: last ? `${r.name}: p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(s.slo_ms)}` : "No data yet",
+  });
+  setText(section.querySelector("[data-sheds]"), c.text);
+}
+
+const feedTitle = { plain: "plain: no limits", limited: "limited: a rate for each topic" };
+
+// figuresOfFeed returns the numbers of the topics that keep to their rate: of the last half
+// second while the run goes on, of the flood afterwards.
+function figuresOfFeed(r) {
+  const step = !r.running && r.steps[1];
+  if (step) return { when: "in the flood", offered: step.offered, goodput: step.goodput, p99: step.p99_ms };
+  const p = r.points.at(-1);
+  return p ? { when: "now", offered: p.offered, goodput: p.goodput, p99: p.p99_ms } : null;
+}
+
+function showFeed(s) {
+  const a = s.feed;
+  byId("feed").hidden = !a;
+  if (!a) return;
+  setText(byId("topics"), `${a.topics} topics of ${whole(a.rate)} messages a second each go to one consumer, which takes ${a.work_ms} ms for a message; then one more topic sends ${whole(a.flood)} a second. ` +
+    `With limits each topic has ${whole(a.limit)} a second and a burst of ${whole(a.burst)}. The figures are of the ${a.topics} topics; both runs get the same messages at the same instants.`);
+  for (const r of a.runs) {
+    const sum = (of) => r.services.reduce((n, x) => n + of(x), 0);
+    const dropped = sum((x) => Object.values(x.shed || {}).reduce((n, y) => n + y, 0));
+    showRun(s, a, r, { id: "feed-" + r.name, into: "feeds", title: feedTitle[r.name], rate: a.load, what: "messages", caption: "Messages of the other topics, 1/s", latency: "Latency until the consumer is done, ms", figures: figuresOfFeed(r),
+      text: `Given up so far: ${whole(r.totals.timed_out)}. Of the flood ${whole(r.flooded.sent)} messages were sent and ${whole(r.flooded.came)} came; ${whole(sum((x) => x.waiting))} wait at the broker and ${whole(dropped)} were dropped.` });
   }
 }
 
@@ -497,10 +529,18 @@ function describe(s) {
     parts.push(`${r.name === "plain" ? "Without control" : "With it"}, ${f.when === "now" ? "now" : "while a report wanted the store's lock"}, ${whole(f.goodput)} of ${whole(f.offered)} reads per second are answered in time. ${fateText(r)}`.trim());
     if (r.outcome && !r.outcome.valid) parts.push(`The ${r.name} run does not count: ${r.outcome.invalid.join(", ")}.`);
   }
+  for (const r of s.feed ? s.feed.runs : []) {
+    const f = figuresOfFeed(r);
+    if (!f) continue;
+    parts.push(`${r.name === "plain" ? "Without limits" : "With a limit for each topic"}, ${f.when === "now" ? "now" : "while one topic flooded the broker"}, the consumer is done in time with ${whole(f.goodput)} of ${whole(f.offered)} messages per second of the other topics` +
+      (f.p99 ? `, with a p99 of ${whole(f.p99)} ms.` : "."));
+    if (r.outcome && !r.outcome.valid) parts.push(`The ${r.name} run of the broker does not count: ${r.outcome.invalid.join(", ")}.`);
+  }
   return parts.join(" ") || s.note;
 }
 
 let announced = "";
+let sections = 0;
 function show(s) {
   setText(byId("facts"), `seed ${s.seed} · SLO ${whole(s.slo_ms)} ms · ${s.connections} connections` + (s.capacity.rate ? ` · capacity ${whole(s.capacity.rate)}/s` : ""));
   byId("progress").value = s.share;
@@ -512,22 +552,32 @@ function show(s) {
   const shopping = order ? s.checkout.steps.find((step) => order.elapsed < step.to) || s.checkout.steps.at(-1) : null;
   const run = s.culprit ? s.culprit.runs.find((r) => r.running) : null;
   const seizing = run ? s.culprit.steps.find((step) => run.elapsed < step.to) || s.culprit.steps.at(-1) : null;
+  const feed = s.feed ? s.feed.runs.find((r) => r.running) : null;
+  const flooding = feed ? s.feed.steps.find((step) => feed.elapsed < step.to) || s.feed.steps.at(-1) : null;
   const note = byId("note");
   note.replaceChildren(...(running && running.points.length ? [element("b", {}, stepAt(s, running.elapsed).name + " of " + whole(s.capacity.rate) + "/s"), " "] : []),
-    ...(sharing || shopping || seizing ? [element("b", {}, (sharing || shopping || seizing).name), " "] : []), s.note + (s.error ? ": " + s.error : ""));
+    ...(sharing || shopping || seizing || flooding ? [element("b", {}, (sharing || shopping || seizing || flooding).name), " "] : []), s.note + (s.error ? ": " + s.error : ""));
   showTries(s);
   byId("acts").hidden = s.acts.length === 0;
   for (const act of s.acts) showAct(s, act);
   showTenants(s);
   showCheckout(s);
   showCulprit(s);
+  showFeed(s);
   showResult(s);
   setText(byId("summary"), describe(s));
   // Screen readers hear of scenes and steps, not of every figure.
-  const scene = s.scene + (seizing ? " " + run.name + " " + seizing.name : "") + (shopping ? " " + order.name + " " + shopping.name : "") + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
+  const scene = s.scene + (flooding ? " " + feed.name + " " + flooding.name : "") + (seizing ? " " + run.name + " " + seizing.name : "") + (shopping ? " " + order.name + " " + shopping.name : "") + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
   if (scene !== announced) {
     announced = scene;
-    setText(byId("announce"), s.note + (seizing ? ", " + seizing.name : "") + (shopping ? ", " + shopping.name : "") + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
+    setText(byId("announce"), s.note + (flooding ? ", " + flooding.name : "") + (seizing ? ", " + seizing.name : "") + (shopping ? ", " + shopping.name : "") + (sharing ? ", " + sharing.name : "") + (running ? ", load " + stepAt(s, running.elapsed).name : ""));
+  }
+  // A section that is new makes those beside it narrower, and these are drawn already.
+  const now = document.querySelectorAll("main section").length;
+  if (now !== sections) {
+    sections = now;
+    show(s);
+    return;
   }
   document.body.dataset.number = s.number;
   document.body.dataset.scene = s.scene;

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spillgate/spillgate/internal/demo"
+	"github.com/spillgate/spillgate/internal/demo/stage"
 )
 
 // culpritLines are the lines of a run's panel that are no chart.
@@ -52,22 +53,30 @@ func (l *look) seizure(s *demo.State, i, width, height int) []string {
 	}
 	own := *s
 	own.ActLength, own.Steps, own.Capacity.Rate = a.Length, a.Steps, a.Rate
-	act := demo.Act{Points: r.Points}
-	v := readsOf(r)
-	good, p99, key := l.good, l.good, layerP99
-	if v.goodput < 0.9*v.offered {
-		good = l.bad
-	}
-	if v.p99 > s.SLOMS {
-		p99, key = l.bad, layerLate
-	}
 	name := func(text string) string { return l.faint.Render(fmt.Sprintf("%-11s", text)) }
-	rows := []string{l.key(layerGood) + "goodput " + good.Render(fmt.Sprintf("%3.0f/s", v.goodput)) + " " + l.key(layerOffered) + fmt.Sprintf("offered %3.0f/s", v.offered)}
-	rows = append(rows, l.loadChart(&own, &act, inside, top)...)
-	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4.0f ", v.p50)+l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%4.0f ms", v.p99))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
-	rows = append(rows, l.latencyChart(&own, &act, inside, bottom)...)
+	rows := l.served(&own, r.Points, readsOf(r), inside, top, bottom)
 	rows = append(rows,
 		name("timed out")+count(r.Totals.TimedOut), name("refused")+count(r.Totals.Refused),
 		name("cancelled")+r.Verdict(), name("the report")+r.Fate())
 	return l.box(title, rows, width, len(rows)+2)
+}
+
+// served draws the load and the latency of one run of an act, each with its figures above.
+func (l *look) served(own *demo.State, points []stage.Point, v figures, width, top, bottom int) []string {
+	act := demo.Act{Points: points}
+	good, p99, key := l.good, l.good, layerP99
+	if v.goodput < 0.9*v.offered {
+		good = l.bad
+	}
+	took := fmt.Sprintf("%4.0f ms", v.p99)
+	if v.p99 > own.SLOMS {
+		p99, key = l.bad, layerLate
+	}
+	if v.p99 == 0 && v.offered > 0 { // none was served
+		p99, took = l.bad, "   – ms"
+	}
+	rows := []string{l.key(layerGood) + "goodput " + good.Render(fmt.Sprintf("%3.0f/s", v.goodput)) + " " + l.key(layerOffered) + fmt.Sprintf("offered %3.0f/s", v.offered)}
+	rows = append(rows, l.loadChart(own, &act, width, top)...)
+	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4.0f ", v.p50)+l.key(key)+"p99 "+p99.Render(took)+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", own.SLOMS)))
+	return append(rows, l.latencyChart(own, &act, width, bottom)...)
 }

@@ -81,6 +81,9 @@ func (l *look) head(s demo.State, width int) []string {
 	if r := s.Culprit.Running(); r != nil && len(s.Culprit.Steps) > 0 {
 		note = l.accent.Render(s.Culprit.Steps[s.Culprit.Step(r.Elapsed)].Name) + "  " + note
 	}
+	if r := s.Feed.Running(); r != nil && len(s.Feed.Steps) > 0 {
+		note = l.accent.Render(s.Feed.Steps[s.Feed.Step(r.Elapsed)].Name) + "  " + note
+	}
 	if o := s.Checkout.Running(); o != nil && len(s.Checkout.Steps) > 0 {
 		note = l.accent.Render(s.Checkout.Steps[s.Checkout.Step(o.Elapsed)].Name) + "  " + note
 	}
@@ -115,6 +118,14 @@ func running(s *demo.State) *demo.Act {
 // small is the view on a terminal that is too small for charts.
 func (l *look) small(s demo.State) []string {
 	var out []string
+	if a := s.Feed; a != nil {
+		for i := range a.Runs {
+			r := &a.Runs[i]
+			v := feedOf(r)
+			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", r.Name, v.goodput, v.offered), fmt.Sprintf("   p99 %.0f ms, flood %s", v.p99, count(r.Flooded.Sent)))
+		}
+		return out
+	}
 	if a := s.Culprit; a != nil {
 		for i := range a.Runs {
 			r := &a.Runs[i]
@@ -151,8 +162,11 @@ func (l *look) small(s demo.State) []string {
 }
 
 // body draws the search, then the first act, then both, then the tenants, then the
-// checkouts, and then the culprit.
+// checkouts, then the culprit, and then the broker.
 func (l *look) body(s demo.State, width, height int) []string {
+	if s.Feed != nil && len(s.Feed.Runs) > 0 && len(s.Feed.Steps) > 0 {
+		return l.floods(&s, width, height)
+	}
 	if s.Culprit != nil && len(s.Culprit.Runs) > 0 && len(s.Culprit.Steps) > 0 {
 		return l.seized(&s, width, height)
 	}

@@ -11,8 +11,8 @@
 //	╰──────────────────╯╰─────────────────╯
 //	the page's address, how to leave
 //
-// In the third act each tenant has a panel instead, with a scale of its own. In the
-// last one, of the checkouts, there is one for each order:
+// In the third act each tenant has a panel instead, with a scale of its own. In that of
+// the checkouts there is one for each order, and in the last two one for each run:
 //
 //	╭ fifo ───────────╮╭ shares ─────────╮
 //	│ checkouts        ││ the same scale  │  mean and p95

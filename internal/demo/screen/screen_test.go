@@ -41,6 +41,9 @@ func states(t testing.TB) map[string]demo.State {
 		"seized":    demotest.Seized(t, 0, 0),
 		"held":      demotest.Seized(t, 0, 3),
 		"freed":     demotest.Seized(t, 1, 3),
+		"calm":      demotest.Flooded(t, 0, 0),
+		"flooded":   demotest.Flooded(t, 0, 3),
+		"limited":   demotest.Flooded(t, 1, 3),
 		"done":      demotest.Recorded(t),
 	}
 }
@@ -70,7 +73,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "sharing", "burst", "fifo", "flood", "shares", "seized", "held", "freed", "done"}).Draw(rt, "state")
+		name := rapid.SampledFrom([]string{"nothing", "searching", "begun", "plain", "gated", "sharing", "burst", "fifo", "flood", "shares", "seized", "held", "freed", "calm", "flooded", "limited", "done"}).Draw(rt, "state")
 		width, height := rapid.IntRange(1, 250).Draw(rt, "width"), rapid.IntRange(1, 80).Draw(rt, "height")
 		checkSize(rt, name, looks[0].render(all[name], url, width, height), width, height)
 	})
@@ -79,7 +82,7 @@ func TestFitsEveryTerminal(t *testing.T) {
 // At 80 and at 200 columns the figures that matter are readable: none is cut.
 func TestShowsTheFigures(t *testing.T) {
 	s := demotest.Recorded(t)
-	s.Tenants, s.Checkout, s.Culprit = nil, nil, nil
+	s.Tenants, s.Checkout, s.Culprit, s.Feed = nil, nil, nil, nil
 	for _, width := range []int{80, 200} {
 		text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
 		for i := range s.Acts {
@@ -104,7 +107,7 @@ func TestShowsTheFigures(t *testing.T) {
 // Each tenant's figures before and during the burst can be read, as they come.
 func TestShowsTheTenants(t *testing.T) {
 	end := demotest.Recorded(t)
-	end.Checkout, end.Culprit = nil, nil
+	end.Checkout, end.Culprit, end.Feed = nil, nil, nil
 	for _, width := range []int{80, 200} {
 		for _, s := range []demo.State{demotest.Sharing(t, 8), end} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
@@ -138,7 +141,7 @@ func TestShowsTheTenants(t *testing.T) {
 // Both orders' figures, the weight and the classes can be read, as they come.
 func TestShowsTheCheckouts(t *testing.T) {
 	end := demotest.Recorded(t)
-	end.Culprit = nil
+	end.Culprit, end.Feed = nil, nil
 	for _, width := range []int{80, 200} {
 		for _, s := range []demo.State{demotest.Shopping(t, 0, 4), demotest.Shopping(t, 1, 5), end} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
@@ -177,15 +180,51 @@ func TestShowsTheCheckouts(t *testing.T) {
 // Both runs' figures, who was cancelled and what became of the report can be read, as
 // they come.
 func TestShowsTheCulprit(t *testing.T) {
+	seized := demotest.Recorded(t)
+	seized.Feed = nil
 	for _, width := range []int{80, 200} {
-		for _, s := range []demo.State{demotest.Seized(t, 0, 3), demotest.Seized(t, 1, 3), demotest.Recorded(t)} {
+		for _, s := range []demo.State{demotest.Seized(t, 0, 3), demotest.Seized(t, 1, 3), seized} {
 			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
 			wants := []string{url, "SLO 100", "plain", "gated", "no gate"}
 			for i := range s.Culprit.Runs {
 				r := &s.Culprit.Runs[i]
 				v := readsOf(r)
-				wants = append(wants, fmt.Sprintf("goodput %3.0f/s", v.goodput), fmt.Sprintf("p99 %4.0f ms", v.p99),
+				wants = append(wants, fmt.Sprintf("goodput %3.0f/s", v.goodput), p99Of(v),
 					"timed out  "+count(r.Totals.TimedOut), "cancelled  "+r.Verdict(), "the report "+r.Fate())
+			}
+			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
+			if strings.Contains(panels, "…") {
+				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
+			}
+			for _, want := range wants {
+				if !strings.Contains(text, want) {
+					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
+				}
+			}
+		}
+	}
+}
+
+// p99Of is how a panel writes a p99: there is none where none was served.
+func p99Of(v figures) string {
+	if v.p99 == 0 && v.offered > 0 {
+		return "p99    – ms"
+	}
+	return fmt.Sprintf("p99 %4.0f ms", v.p99)
+}
+
+// Both runs' figures, and what became of the flood, can be read, as they come.
+func TestShowsTheFlood(t *testing.T) {
+	for _, width := range []int{80, 200} {
+		for _, s := range []demo.State{demotest.Flooded(t, 0, 3), demotest.Flooded(t, 1, 3), demotest.Recorded(t)} {
+			text := ansi.Strip(testLook(termenv.ANSI).render(s, url, width, 24))
+			wants := []string{url, "SLO 100", "plain", "limited"}
+			for i := range s.Feed.Runs {
+				r := &s.Feed.Runs[i]
+				v := feedOf(r)
+				waiting, dropped := r.Held()
+				wants = append(wants, fmt.Sprintf("goodput %3.0f/s", v.goodput), p99Of(v), "given up   "+count(r.Totals.TimedOut),
+					"flood sent "+count(r.Flooded.Sent), "flood came "+count(r.Flooded.Came), fmt.Sprintf("%s wait, %s dropped", count(waiting), count(dropped)))
 			}
 			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
 			if strings.Contains(panels, "…") {
@@ -202,6 +241,8 @@ func TestShowsTheCulprit(t *testing.T) {
 
 func TestSmallTerminalStillSaysSomething(t *testing.T) {
 	s := demotest.Recorded(t)
+	flooded := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
+	s.Feed = nil
 	seized := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
 	s.Culprit = nil
 	shopped := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
@@ -209,7 +250,7 @@ func TestSmallTerminalStillSaysSomething(t *testing.T) {
 	shared := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
 	s.Tenants = nil
 	text := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
-	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared, "fifo: checkouts": shopped, "shares: checkouts": shopped, "plain: goodput ": seized, "gated: goodput ": seized} {
+	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared, "fifo: checkouts": shopped, "shares: checkouts": shopped, "plain: goodput ": seized, "gated: goodput ": seized, "limited: goodput": flooded} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -19,6 +19,9 @@
 //	checkouts ──▶ first ──▶ second ──▶ … ──▶ last     queue: order of arrival,
 //	reads ──────▶ one of them                         or weights of live.Shares
 //
+// A broker carries messages from publishers to a consumer (Broker, Feed). The same
+// program is a broker with limits and without.
+//
 // Only the parent process knows the capacity of the store. Gates and wallets are
 // given the latency objective alone. The gates of a shop have as many
 // slots as there are workers.

@@ -51,6 +51,9 @@ type Load struct {
 	// ReportAt, if above 0, is when one report is asked for beside the steps, of a store
 	// with a lock.
 	ReportAt time.Duration `json:"report_at_ns,omitempty"`
+	// Feed, if not nil, makes the steps messages by a broker. Conns and Gated do not
+	// matter.
+	Feed *Feed `json:"feed,omitempty"`
 	// tenant is whose requests these are, or the flow's name; empty without both.
 	tenant string
 	// times is how long requests took; nil but for flows.
@@ -90,7 +93,7 @@ const (
 
 func (l Load) validate() error {
 	var errs []error
-	if l.Conns < 1 {
+	if l.Conns < 1 && l.Feed == nil {
 		errs = append(errs, fmt.Errorf("demo: %d connections, expected at least 1", l.Conns))
 	}
 	if l.Objective <= 0 || l.Timeout < l.Objective {
@@ -107,6 +110,8 @@ func (l Load) validate() error {
 		errs = append(errs, l.validateTenants())
 	case len(l.Flows) > 0:
 		errs = append(errs, l.validateFlows())
+	case l.Feed != nil:
+		errs = append(errs, l.Feed.validate(l.Steps))
 	default:
 		errs = append(errs, l.Steps.Validate())
 	}
@@ -117,6 +122,9 @@ func (l Load) validate() error {
 func (l Load) run(ctx context.Context, out *writer) error {
 	if err := l.validate(); err != nil {
 		return err
+	}
+	if l.Try == 0 && l.Feed != nil {
+		return l.feed(ctx, out)
 	}
 	if l.Try == 0 && len(l.Tenants)+len(l.Flows) > 0 {
 		prepare := l.tenants

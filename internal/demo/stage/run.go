@@ -17,6 +17,7 @@ type Part struct {
 	Service *Service `json:"service,omitempty"`
 	Shop    *Shop    `json:"shop,omitempty"`
 	Locked  *Locked  `json:"locked,omitempty"`
+	Broker  *Broker  `json:"broker,omitempty"`
 	Load    *Load    `json:"load,omitempty"`
 }
 
@@ -30,6 +31,8 @@ type Line struct {
 	// report that the load asked it for.
 	Named *Named `json:"named,omitempty"`
 	Asked *Asked `json:"asked,omitempty"`
+	// Flooded is what the load has sent of a flood so far, four times a second.
+	Flooded *Flooded `json:"flooded,omitempty"`
 	// Try is one try of the search for the capacity, Capacity its result.
 	Try      *Try      `json:"try,omitempty"`
 	Capacity *Capacity `json:"capacity,omitempty"`
@@ -52,7 +55,7 @@ func Run(ctx context.Context, arg string, out io.Writer) error {
 	decoder := json.NewDecoder(strings.NewReader(arg))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p); err != nil {
-		return fmt.Errorf("demo: the part %q: %w; expected JSON with a service, a shop, a store with a lock or a load", arg, err)
+		return fmt.Errorf("demo: the part %q: %w; expected JSON with a service, a shop, a store with a lock, a broker or a load", arg, err)
 	}
 	proc.ExitWithParent()
 	w := &writer{out: out}
@@ -68,11 +71,14 @@ func Run(ctx context.Context, arg string, out io.Writer) error {
 	if p.Locked != nil {
 		chosen = append(chosen, p.Locked)
 	}
+	if p.Broker != nil {
+		chosen = append(chosen, p.Broker)
+	}
 	if p.Load != nil {
 		chosen = append(chosen, p.Load)
 	}
 	if len(chosen) != 1 {
-		return errors.New("demo: the part names several of a service, a shop, a store with a lock and a load, or none; expected one")
+		return errors.New("demo: the part names several of a service, a shop, a store with a lock, a broker and a load, or none; expected one")
 	}
 	return chosen[0].run(ctx, w)
 }
