@@ -20,7 +20,7 @@
 package spillgate
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -100,17 +100,14 @@ const (
 	Interactive = work.Interactive
 )
 
-// LeastObjective is the shortest objective that New takes: no answer comes through a socket
+// LeastObjective is the shortest objective that a Gate may have: no answer comes through a socket
 // in less, and a time.Duration without a unit is far below.
-const LeastObjective = 10 * time.Microsecond
+const LeastObjective = live.LeastObjective
 
 // New returns an open gate for a service that should answer within objective, counted
 // from the arrival of a request. The gate measures everything else while the service
 // runs. An objective below LeastObjective is an error.
 func New(objective time.Duration) (*Gate, error) {
-	if objective > 0 && objective < LeastObjective {
-		return nil, fmt.Errorf("spillgate: the objective is %v, expected %v or more, for example 100*time.Millisecond: a number without a unit counts nanoseconds", objective, LeastObjective)
-	}
 	return NewWith(Config{Config: Admission{Objective: objective}})
 }
 
@@ -124,4 +121,13 @@ func MustNew(objective time.Duration) *Gate {
 }
 
 // NewWith returns an open gate as cfg describes it, or every mistake in cfg.
-func NewWith(cfg Config) (*Gate, error) { return live.NewGate(cfg) }
+func NewWith(cfg Config) (*Gate, error) {
+	gate, err := live.NewGate(cfg)
+	if wrong := live.CheckObjective(cfg.Objective); wrong != nil {
+		if err == nil {
+			_ = gate.Close()
+		}
+		return nil, errors.Join(wrong, err)
+	}
+	return gate, err
+}
