@@ -47,7 +47,7 @@ type server struct {
 // slot before the handler sees the message, or is refused then. What is open without a slot is bounded: a client has at most 250
 // streams (WithStreamLimit).
 //
-// A gate with GateConfig.ClassShares learns which methods, told apart by workflow, are
+// A gate with spillgate.Config.ClassShares learns which methods, told apart by workflow, are
 // interactive, and the calls of their handlers carry the class that it learned.
 func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 	options, _ := newServer(gate, opts)

@@ -271,3 +271,21 @@ func TestWorldForReal(t *testing.T) {
 		t.Errorf("with a gate %+v, without %+v", with, without)
 	}
 }
+
+// The world in the help is one that can be played, and its load is what the help says.
+func TestFirstWorld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "first.yaml")
+	if err := os.WriteFile(path, []byte(firstWorld), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := Command()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"world", path, "--check"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), ": ok:") {
+		t.Errorf("the help's world: %s", &out)
+	}
+}
