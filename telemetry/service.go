@@ -16,7 +16,7 @@ import (
 
 // Prometheus returns a handler that serves the metrics of a gate, under a name that becomes
 // a label, to Prometheus. Earlier requests are not counted. Close the gate
-// to end it.
+// to end it. Refusals and culprits are logged to slog.Default.
 //
 //	metrics, err := telemetry.Prometheus(gate, "orders")
 //	mux.Handle("/metrics", metrics)
@@ -133,5 +133,6 @@ func (g *Gate) of(gate *live.Gate) (stop func() error, err error) {
 		return nil, err
 	}
 	gate.Observe(g.Observe)
+	gate.ObserveCulprits(g.Culprit)
 	return stop, nil
 }
