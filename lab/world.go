@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillgate/spillgate/internal/spelling"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -131,6 +132,10 @@ func (o *worldOptions) mistakes(known []string) []error {
 	}
 	for i, policy := range o.policies {
 		if !slices.ContainsFunc(known, func(form string) bool { return hasForm(policy, form) }) {
+			if meant := spelling.DidYouMean(policy, known); meant != "" {
+				all = append(all, fmt.Errorf("--policy %q is unknown%s", policy, meant))
+				continue
+			}
 			all = append(all, fmt.Errorf("--policy %q, expected one of: %s", policy, strings.Join(known, ", ")))
 		} else if slices.Contains(o.policies[:i], policy) {
 			all = append(all, fmt.Errorf("--policy %q comes twice, expected it once", policy))

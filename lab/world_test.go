@@ -153,7 +153,7 @@ func TestWorldMistakes(t *testing.T) {
 		wants []string
 	}{
 		{"flags", fakes, aWorld, []string{"--seeds", "0", "--policy", "spilgate,none,none", "another"},
-			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate", expected one of: spillgate, semaphore:N, semaphore:N:Q, none`, `--policy "none" comes twice`}},
+			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate" is unknown; did you mean spillgate?`, `--policy "none" comes twice`}},
 		{"no policy", fakes, aWorld, []string{"--policy", ""}, []string{"--policy names none"}},
 		{"a policy that is not live", stages{live: stage{policies: forms[:1]}}, aWorld, []string{"--live", "--policy", "none"}, []string{`--policy "none", expected one of: spillgate`}},
 		{"numbers that are missing", fakes, aWorld, []string{"--policy", "semaphore,semaphore:x,semaphore:1:2:3,none:1"},

@@ -30,7 +30,7 @@ type Config struct {
 	// while the proxy runs.
 	Mode live.Mode
 	// Objective is the latency objective: the time from arrival to answer that
-	// clients are to see. Required, 1 ms to an hour. Can change while the proxy
+	// clients should see. Required, 1 ms to an hour. Can change while the proxy
 	// runs; the gates keep what they have learned.
 	Objective time.Duration
 	// Listen are the addresses to serve on. At least one.
@@ -351,7 +351,7 @@ func (c Config) Check() []*Mistake {
 		wrong("mode", strconv.Itoa(int(c.Mode)), "off, monitor or enforce")
 	}
 	if c.Objective == 0 {
-		wrong("slo", "", "the latency that clients are to see, for example 100ms")
+		wrong("slo", "", "the latency that clients should see, for example 100ms")
 	} else {
 		between("slo", c.Objective, time.Millisecond, time.Hour)
 	}

@@ -32,6 +32,11 @@ func TestSuggestions(t *testing.T) {
 		"proxi":                   `unknown command "proxi"; did you mean proxy?`,
 		"lab rum":                 `unknown command "rum"; did you mean run?`,
 		"lab run breakwater/spik": `there is no experiment "breakwater/spik"; did you mean breakwater/spike?`,
+		"completion tcsh":         `unknown command "tcsh"`,
+		"completion fihs":         `did you mean fish?`,
+		"place where":             "0 arguments, expected 2: TOPIC PUBLISHER",
+		"guard replay":            "0 arguments, expected 1: AUDIT.jsonl",
+		"broker extra":            `unexpected argument "extra"`,
 		"proxy --lisen x":         `unknown flag: --lisen; did you mean --listen?`,
 		"proxy --zzz x":           "unknown flag: --zzz\n",
 	} {

@@ -45,11 +45,13 @@ var errInterrupted = errors.New("interrupted")
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, commands []func() *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(commands)
-	started := false
-	watchStart(root, &started)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.InitDefaultCompletionCmd() // it prints to stdout as it is now
+	parents(root)                   // to complete for an unknown shell is a mistake as well
+	started := false
+	watchStart(root, &started)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, first error) error {
 		return flagMistakes(cmd, args, first)
 	})
@@ -96,7 +98,6 @@ requests wait or are refused where that costs least: at the client.`,
 	}
 	// Help shows the examples of what exists and of nothing else.
 	root.Example = strings.Join(examples, "\n")
-	parents(root)
 	return root
 }
 
