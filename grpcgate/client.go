@@ -95,8 +95,7 @@ type outgoing struct {
 	context.Context
 	client *client
 	conn   *grpc.ClientConn
-	in     *incoming // the request served by making this call, if any
-	said   *said     // what the context says under outgoingMetadata, nil if a context around it does
+	said   *said // what the context says under outgoingMetadata, nil if a context around it does
 
 	mu       sync.Mutex
 	attempts int32        // sent
@@ -133,7 +132,7 @@ func outgoingFrom(ctx context.Context) *outgoing {
 // begin prepares an attempt of a call, the first of which began at an instant: it waits
 // for a credit if servers are known. The context returned is the call's, with its tags.
 func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, began mono.Time) (*outgoing, context.Context, error) {
-	o := &outgoing{Context: ctx, client: c, conn: conn, in: incomingFrom(ctx)}
+	o := &outgoing{Context: ctx, client: c, conn: conn}
 	var permit *live.Permit
 	var to *live.Callee
 	if p, ok := c.pools.Load(conn); ok {
@@ -141,7 +140,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 		if permit, err = p.(*pool).acquire(ctx, &o.room); err != nil {
 			spanevent.Waited(ctx, spanevent.CreditWait, o.room.Waited())
 			spanevent.Refused(ctx, err)
-			o.in.refusedBelow()
+			live.RefusedBelow(ctx)
 			c.o.calls.Target(conn.Target()).NotSent(err)
 			return nil, nil, refusalError(err)
 		}

@@ -52,6 +52,7 @@ type handler struct {
 
 	gathering atomic.Int64 // bytes of bodies that are being read
 	untracked sync.Once    // said that clients ask for credits in vain
+	flattened sync.Once    // said that a refusal further down was answered as a failure
 }
 
 // ServeHTTP implements http.Handler.
@@ -325,6 +326,9 @@ func Ignore(ctx context.Context) {
 		s.ignored.Store(true)
 	}
 }
+
+// RefusedBelow notes that a request made while serving this one was refused: see live.RefusedBelow.
+func (s *served) RefusedBelow() { s.below.Store(true) }
 
 type servedKey struct{}
 

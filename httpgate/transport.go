@@ -475,7 +475,7 @@ func (x *exchange) take(h http.Header) {
 	if r.HasShed {
 		x.shed = &r.Shed
 		x.served = 0
-		noteShed(x.asked.Context())
+		live.RefusedBelow(x.asked.Context())
 		h[name] = []string{encodeField(wire.Reply{Shed: r.Shed, HasShed: true}.Append(nil), x.grpc)}
 	}
 }
@@ -533,13 +533,7 @@ func (b *body) end(whole bool) {
 func noteBelow(ctx context.Context, err error) {
 	var r *live.Refusal
 	if errors.As(err, &r) && r.Reason != work.Canceled {
-		noteShed(ctx)
-	}
-}
-
-func noteShed(ctx context.Context) {
-	if s, ok := ctx.Value(servedKey{}).(*served); ok {
-		s.below.Store(true)
+		live.RefusedBelow(ctx)
 	}
 }
 
