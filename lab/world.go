@@ -117,6 +117,9 @@ mistakes. All of them are printed.`,
 	f.BoolVar(&o.live, "live", false, "play it with real processes on this machine, one run after the other, instead of simulating it")
 	f.BoolVar(&o.onlyCheck, "check", false, "only say what is wrong with the file, or what it describes")
 	f.BoolVar(&o.asJSON, "json", false, "print the result as JSON")
+	_ = cmd.RegisterFlagCompletionFunc("policy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return s.of(o.live).policies, cobra.ShellCompDirectiveNoFileComp
+	})
 	f.StringVar(&o.out, "out", "", "also write a report with charts into this `directory`")
 	return cmd
 }

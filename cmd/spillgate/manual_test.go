@@ -55,3 +55,20 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// Shells complete the values of flags that have few, and each of them is one that the command takes.
+func TestFlagValues(t *testing.T) {
+	for args, want := range map[string]string{
+		"proxy --mode":        "off\nmonitor\nenforce\n",
+		"guard --log-level":   "debug\ninfo\nwarn\nerror\n",
+		"broker --anonymous":  "loopback\nanywhere\nnowhere\n",
+		"lab world --policy":  "spillgate\n",
+		"broker --log-format": "text\njson\n",
+	} {
+		var out, errors bytes.Buffer
+		run(t.Context(), subcommands(), append([]string{"__complete"}, append(strings.Fields(args), "")...), &out, &errors)
+		if !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s completes to %q, expected %q", args, &out, want)
+		}
+	}
+}

@@ -98,7 +98,27 @@ requests wait or are refused where that costs least: at the client.`,
 	}
 	// Help shows the examples of what exists and of nothing else.
 	root.Example = strings.Join(examples, "\n")
+	completeValues(root)
 	return root
+}
+
+// flagValues are the values of flags that have few, for shells to complete. A flag means the same in every command.
+var flagValues = map[string][]string{
+	"mode":       {"off", "monitor", "enforce"},
+	"log-level":  {"debug", "info", "warn", "error"},
+	"log-format": {"text", "json"},
+	"anonymous":  {"loopback", "anywhere", "nowhere"},
+}
+
+func completeValues(cmd *cobra.Command) {
+	for flag, values := range flagValues {
+		if cmd.Flags().Lookup(flag) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	for _, child := range cmd.Commands() {
+		completeValues(child)
+	}
 }
 
 // parents makes commands that only have subcommands say that a name is unknown, and which
