@@ -183,7 +183,8 @@ type Health struct {
 	// Check asks the upstreams themselves. Default off.
 	Check Check
 	// Ready is how many upstreams of each group must not be put out, or all if it has
-	// fewer, for the proxy to call itself ready at the admin listener. It needs Check:
+	// fewer, for the proxy to call itself ready at the admin listener. When it starts, they must have
+	// passed a check too. It needs Check:
 	// without it, an upstream is back only once a request went well, and a proxy that is
 	// not ready gets none. Default 0: it is ready when it serves. A balancer in front of
 	// several proxies then sends nothing to one that can reach no upstream; where none of
