@@ -40,7 +40,7 @@ func Edge(address, store string) (*http.Server, error) {
 		_, _ = w.Write([]byte(order.Value))
 	})
 	server := &http.Server{Addr: address, Handler: mux}
-	httpgate.Install(gate, server)
+	httpgate.Install(gate, server, httpgate.Exempt(httpgate.Paths(append(httpgate.ProbePaths(), "/metrics")...)))
 	server.RegisterOnShutdown(func() { conn.Close() })
 	return server, nil
 }

@@ -113,6 +113,7 @@ func TestTiers(t *testing.T) {
 		t.Errorf("the order is %q", got)
 	}
 	get(url + "/healthz")
+	get(url + "/metrics") // is exempt as well
 	shown := get("http://" + metrics.Addr().String())
 	for _, gate := range []string{"edge", "store"} {
 		if line := regexp.MustCompile(`spillgate_requests_total\{.*decision="admit",gate="` + gate + `".*\} 1\n`); !line.MatchString(shown) {
