@@ -280,3 +280,22 @@ func (w watch) Write(line []byte) (int, error) {
 	}
 	return len(line), nil
 }
+
+// A server that drains is not overloaded, and its log does not say so.
+func TestDrainIsNoOverload(t *testing.T) {
+	lines := make(chan string, 1)
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(watch{"requests refused", lines}, nil)))
+	defer slog.SetDefault(was)
+	gate := newGate(t, admission.Config{Objective: time.Minute})
+	if err := telemetry.Register(prometheus.NewRegistry(), gate, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	gate.Drain()
+	if gate.Do(t.Context(), "job", func(context.Context) error { return nil }) == nil {
+		t.Fatal("a gate that drains let a job in")
+	}
+	if line := await.Value(t, lines, "the refusal in the log"); !strings.Contains(line, "level=INFO") || strings.Contains(line, "overload") {
+		t.Errorf("the log says %s", line)
+	}
+}
