@@ -12,7 +12,7 @@ import (
 
 // A server registers handlers of bytes, and a client calls them by name.
 func Example() {
-	gate := spillgate.MustNew(time.Millisecond)
+	gate := spillgate.MustNew(time.Second)
 	defer gate.Close()
 	server, err := fastrpc.NewServer(fastrpc.ServerConfig{Gate: gate})
 	if err != nil {
