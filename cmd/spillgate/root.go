@@ -49,7 +49,7 @@ func run(ctx context.Context, commands []func() *cobra.Command, args []string, s
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // it prints to stdout as it is now
-	parents(root)                   // to complete for an unknown shell is a mistake as well
+	parents(root)                   // of it too: an unknown shell is a mistake
 	started := false
 	watchStart(root, &started)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, first error) error {
@@ -99,6 +99,7 @@ requests wait or are refused where that costs least: at the client.`,
 	// Help shows the examples of what exists and of nothing else.
 	root.Example = strings.Join(examples, "\n")
 	completeValues(root)
+	parents(root)
 	return root
 }
 
