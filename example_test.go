@@ -56,3 +56,12 @@ func ExampleRefusal() {
 	// Output:
 	// draining true
 }
+
+// A program says what its requests are, where it makes them.
+func ExampleWithTags() {
+	ctx := spillgate.WithTags(context.Background(), spillgate.Tags{Workflow: "nightly", Priority: 20})
+	tags := spillgate.TagsFrom(ctx) // what a client sends with ctx, if its server trusts it
+	fmt.Println(tags.Workflow, tags.Class, tags.Priority)
+	// Output:
+	// nightly default 20
+}

@@ -18,12 +18,23 @@ func TestAnObjectiveWithoutAUnit(t *testing.T) {
 		if _, err := spillgate.New(objective); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New(%d): %v, want it to say %q", int64(objective), err, want)
 		}
+		if _, err := spillgate.NewWith(spillgate.Config{Config: spillgate.Admission{Objective: objective}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("NewWith(%d): %v, want it to say %q", int64(objective), err, want)
+		}
 	}
 	gate, err := spillgate.New(spillgate.LeastObjective)
 	if err != nil {
 		t.Fatal(err)
 	}
 	gate.Close()
+}
+
+// A mistake in the objective hides no other.
+func TestAllMistakesWithTheObjective(t *testing.T) {
+	_, err := spillgate.NewWith(spillgate.Config{Config: spillgate.Admission{Objective: 100, QueueLimit: -1}})
+	if err == nil || !strings.Contains(err.Error(), "100ns") || !strings.Contains(err.Error(), "QueueLimit is -1") {
+		t.Errorf("%v, expected both mistakes", err)
+	}
 }
 
 // MustNew takes what New takes, and panics with the mistake otherwise.

@@ -16,11 +16,16 @@
 //
 // What this package does not do: it knows no protocol, and it has no settings of its
 // own. It re-exports the types of packages under internal that a service's own code
-// may have to name.
+// may have to name. Their comments here list what services use of them; go doc shows
+// all fields and methods where they are declared:
+//
+//	go doc github.com/spillgate/spillgate/internal/live.Gate
+//	go doc github.com/spillgate/spillgate/internal/live.GateConfig
 package spillgate
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -35,39 +40,100 @@ import (
 
 // The types that a service's own code may have to name.
 type (
-	// Gate admits requests to a service.
+	// Gate admits requests to a service. New and NewWith make one; the zero Gate and a nil one do not
+	// work. All methods may be called at once from any goroutine.
+	//
+	//	Do(ctx, kind, fn) error       // run fn, or return a *Refusal without running it
+	//	Drain()                       // refuse what comes; what waits or runs goes on
+	//	Close() error                 // refuse what comes and what waits; what runs finishes. Again: nothing
+	//	Objective() time.Duration
+	//	SetObjective(d) error         // what the gate has learned stays
+	//	SetMode(Mode)
+	//	SetShare(workflow, n) bool    // of the slots, with Schedule.Fair; false: there is no room for the workflow
+	//	SetWeight(Class, n) bool      // of the slots
+	//	Stats() Stats
+	//	Explain(id) (_, bool)         // why it refused the request with this Refusal.ID
+	//	Calls() *Calls                // for the clients of the service's handlers
+	//	Untagged()                    // for them as well: calls without the request's context
 	Gate = live.Gate
-	// Config is every setting of a Gate. Only Objective is required; each field
-	// says its default.
+	// Config is every setting of a Gate. Only Objective is required; each field says its default, at
+	// internal/live.GateConfig.
+	//
+	//	Config       // the Admission: Objective, and what policies read
+	//	Mode         // Enforce
+	//	Service      // the service's name, for Rates
+	//	Shares       // of the slots by workflow, with Schedule.Fair
+	//	NoTurns      // false: while requests wait, clients take turns
+	//	ClassShares  // nil: classes are not learned
+	//	Culprit      // MonitorCulprits
+	//	Learned      // what Gate.Learned of the gate before returned
+	//	Observe      // is told the end of each request; telemetry.Gate.Observe
 	Config = live.GateConfig
-	// Admission is the part of Config that policies read.
+	// Admission is the part of Config that policies read: see internal/admission.Config.
+	//
+	//	Objective    // latency from arrival to answer. Required
+	//	QueueLimit   // requests that wait, 10,000
+	//	Slots        // bounds of the concurrency limit: Initial (64), Min (1), Max (100,000)
+	//	Schedule     // first in, first out
+	//	Rates        // nil: workflows have no rates
 	Admission = admission.Config
-	// Rates configures rates along a call graph; a field of Config.
+	// Rates configures rates along a call graph; a field of Config: see internal/rates.Config.
 	Rates = rates.Config
-	// Schedule configures the order of waiting requests; a field of Config.
+	// Schedule configures the order of waiting requests; a field of Config: see internal/schedule.Config.
+	//
+	//	Order        // FIFO
+	//	Fair         // false: workflows share one queue
+	//	Workflows    // workflows that Fair tells apart, 64
+	//	Aging        // the age from which a request goes first, 5 s
 	Schedule = schedule.Config
 	// ClassShares lets a Gate learn which requests are interactive and give them a larger
 	// share of the slots; a field of Config.
 	ClassShares = live.SharesConfig
-	// Wallet configures the queue in which a client's requests wait for credits.
+	// Wallet configures the queue in which a client's requests wait for credits, for
+	// grpcgate.WithWallet and httpgate.Wallet.
+	//
+	//	QueueLimit   // requests that wait, 1,024
+	//	MaxWait      // for a credit; by default a sixth of the deadline or of the objective
 	Wallet = credit.WalletConfig
 	// Mode says whether a Gate enforces its decisions.
 	Mode = live.Mode
-	// Refusal is the error of a request that was refused, by a Gate or by a client
-	// before it was sent.
+	// Refusal is the error (errors.As) of a request that was refused, by a Gate or by a client before it
+	// was sent. errors.Is finds the cause in it if the caller's context had ended.
+	//
+	//	ID           // what Explain and spillgate explain know it by; 0 if the client refused it
+	//	Reason       // why
+	//	Pushback     // how long to wait before another attempt; negative: it is of no use
 	Refusal = live.Refusal
 	// Reason says why a request was refused.
+	//
+	//	String() string     // the name in metrics and docs/faq.md, such as delay
+	//	Retryable() bool    // another attempt can help
+	//	Sent() bool         // a server refused it; false: the client did, unsent
 	Reason = work.Reason
 	// Tags is what a caller says about a request, and the result of a Classifier.
+	//
+	//	Workflow     // a name; empty: the default workflow
+	//	Class        // Default
+	//	Priority     // 0, the best, to 127
 	Tags = wire.Tags
 	// Class is a kind of requests with its own share of the slots.
 	Class = work.Class
-	// Calls counts the outcomes of the requests that a program sends.
+	// Calls counts the outcomes of the requests that a program sends. Ready as its zero value.
 	Calls = live.Calls
-	// Stats is what a Gate counted.
+	// Stats is what a Gate counted, and its state at one instant.
+	//
+	//	Waiting, Running   // requests in the queue and in slots
+	//	Limit              // the most that may run at once
+	//	Delay              // queueing delay now
+	//	Service            // estimate of the time that a request takes without queueing
+	//	Unreachable        // the service takes longer than the objective where nothing waits
 	Stats = live.Stats
 	// Culprit configures how a Gate treats a request that blocks others; a field of
-	// Config.
+	// Config: see internal/live.CulpritConfig.
+	//
+	//	Mode         // MonitorCulprits
+	//	Audit        // an io.Writer for a line of JSON per decision
+	//	Notify       // is told what is decided
 	Culprit = live.CulpritConfig
 	// CulpritNotice is what a Gate reports about such requests.
 	CulpritNotice = live.CulpritNotice
@@ -100,17 +166,14 @@ const (
 	Interactive = work.Interactive
 )
 
-// LeastObjective is the shortest objective that New takes: no answer comes through a socket
+// LeastObjective is the shortest objective that a Gate may have: no answer comes through a socket
 // in less, and a time.Duration without a unit is far below.
-const LeastObjective = 10 * time.Microsecond
+const LeastObjective = live.LeastObjective
 
 // New returns an open gate for a service that should answer within objective, counted
 // from the arrival of a request. The gate measures everything else while the service
 // runs. An objective below LeastObjective is an error.
 func New(objective time.Duration) (*Gate, error) {
-	if objective > 0 && objective < LeastObjective {
-		return nil, fmt.Errorf("spillgate: the objective is %v, expected %v or more, for example 100*time.Millisecond: a number without a unit counts nanoseconds", objective, LeastObjective)
-	}
 	return NewWith(Config{Config: Admission{Objective: objective}})
 }
 
@@ -124,4 +187,21 @@ func MustNew(objective time.Duration) *Gate {
 }
 
 // NewWith returns an open gate as cfg describes it, or every mistake in cfg.
-func NewWith(cfg Config) (*Gate, error) { return live.NewGate(cfg) }
+func NewWith(cfg Config) (*Gate, error) {
+	gate, err := live.NewGate(cfg)
+	if wrong := live.CheckObjective(cfg.Objective); wrong != nil {
+		if err == nil {
+			_ = gate.Close()
+		}
+		return nil, errors.Join(wrong, err)
+	}
+	return gate, err
+}
+
+// WithTags returns a context whose requests carry the workflow, class and priority of tags: those that
+// grpcgate and httpgate clients send with it, and work that Gate.Do runs. Servers believe them only of the clients
+// that they trust. In a handler the context of the request has its tags already.
+func WithTags(ctx context.Context, tags Tags) context.Context { return live.WithTags(ctx, tags) }
+
+// TagsFrom returns the tags of the request that ctx belongs to, as its server believes them; zero Tags if it has none.
+func TagsFrom(ctx context.Context) Tags { return live.TagsFrom(ctx) }

@@ -154,8 +154,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	return &Server{cfg: cfg, methods: map[string]*served{}, listeners: map[net.Listener]bool{}, conns: map[*serverConn]bool{}}, nil
 }
 
-// Handle registers h for a method. Each call runs on a goroutine of its own. Handle panics if
-// the name is empty, longer than MaxMethod or taken, and after Serve.
+// Handle registers h for a method. Each call runs on a goroutine of its own. Handle panics if h is
+// nil, if the name is empty, longer than MaxMethod or taken, and after Serve.
 func (s *Server) Handle(method string, h Handler) { s.register(&served{name: method, handle: h}) }
 
 // HandleInline is Handle for work of microseconds that never waits: h runs on the goroutine
@@ -172,6 +172,8 @@ func (s *Server) register(m *served) {
 	switch {
 	case m.name == "" || len(m.name) > MaxMethod:
 		panic(fmt.Sprintf("fastrpc: method %.80q has %d bytes, expected 1 to %d", m.name, len(m.name), MaxMethod))
+	case m.handle == nil:
+		panic(fmt.Sprintf("fastrpc: method %q has no handler, expected one", m.name))
 	case s.methods[m.name] != nil:
 		panic(fmt.Sprintf("fastrpc: method %q has a handler already, expected one", m.name))
 	case len(s.listeners) > 0:

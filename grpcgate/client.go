@@ -3,10 +3,12 @@ package grpcgate
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -18,7 +20,7 @@ import (
 
 // BalancerName is the name of the load balancing policy that sends each call to
 // the server whose credit it holds. A service config that names another policy
-// works, without credits.
+// works, without credits: the log says so once, and Counters.Uncredited counts the calls.
 const BalancerName = "spillgate_credit"
 
 // client is what DialOptions shares between the ClientConns that use it: the
@@ -28,6 +30,7 @@ type client struct {
 	err     error    // of the options: every call fails with it
 	pools   sync.Map // *grpc.ClientConn → *pool
 	retries live.Retries
+	foreign sync.Once // said that another policy sends the calls
 }
 
 // DialOptions returns the options that make a ClientConn's calls wait for
@@ -92,8 +95,7 @@ type outgoing struct {
 	context.Context
 	client *client
 	conn   *grpc.ClientConn
-	in     *incoming // the request served by making this call, if any
-	said   *said     // what the context says under outgoingMetadata, nil if a context around it does
+	said   *said // what the context says under outgoingMetadata, nil if a context around it does
 
 	mu       sync.Mutex
 	attempts int32        // sent
@@ -130,7 +132,7 @@ func outgoingFrom(ctx context.Context) *outgoing {
 // begin prepares an attempt of a call, the first of which began at an instant: it waits
 // for a credit if servers are known. The context returned is the call's, with its tags.
 func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, began mono.Time) (*outgoing, context.Context, error) {
-	o := &outgoing{Context: ctx, client: c, conn: conn, in: incomingFrom(ctx)}
+	o := &outgoing{Context: ctx, client: c, conn: conn}
 	var permit *live.Permit
 	var to *live.Callee
 	if p, ok := c.pools.Load(conn); ok {
@@ -138,7 +140,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 		if permit, err = p.(*pool).acquire(ctx, &o.room); err != nil {
 			spanevent.Waited(ctx, spanevent.CreditWait, o.room.Waited())
 			spanevent.Refused(ctx, err)
-			o.in.refusedBelow()
+			live.RefusedBelow(ctx)
 			c.o.calls.Target(conn.Target()).NotSent(err)
 			return nil, nil, refusalError(err)
 		}
@@ -177,16 +179,18 @@ func (o *outgoing) take() (*live.Permit, error) {
 	return p, o.err
 }
 
-// end gives back a permit that no attempt took, and returns the reply to the last attempt, nil if that said nothing.
-func (o *outgoing) end() *wire.Reply {
+// end gives back a permit that no attempt took, and returns the reply to the last attempt, nil if that said nothing, and
+// whether there was an attempt.
+func (o *outgoing) end() (reply *wire.Reply, sent bool) {
 	o.mu.Lock()
-	p, reply := o.permit, o.reply
+	p := o.permit
+	reply, sent = o.reply, o.attempts > 0
 	o.permit = nil
 	o.mu.Unlock()
 	if p != nil {
 		p.Return(0)
 	}
-	return reply
+	return reply, sent
 }
 
 // giveBack gives back a permit that no attempt took.
@@ -229,12 +233,18 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 		if err != nil {
 			return err
 		}
+		sent := false
 		err = func() error {
 			defer func() { // also when an interceptor further in panics
-				o.sent.End(o.end())
+				var said *wire.Reply
+				said, sent = o.end()
+				o.sent.End(said)
 			}()
 			return invoke(out, method, req, reply, conn, opts...)
 		}()
+		if err == nil && !sent {
+			c.uncredited(conn)
+		}
 		if c.o.retries == 0 {
 			return understood(err)
 		}
@@ -246,6 +256,18 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 			return understood(err)
 		}
 	}
+}
+
+// uncredited counts a call that this package's balancer did not send, and says it at the first one. A ClientConn that is
+// not connected sent nothing: an interceptor answered.
+func (c *client) uncredited(conn *grpc.ClientConn) {
+	if conn.GetState() != connectivity.Ready {
+		return
+	}
+	c.o.counters.Uncredited.Add(1)
+	c.foreign.Do(func() {
+		slog.Warn("grpcgate: calls are sent without credits, by another load balancing policy: pass the service config with grpcgate.WithServiceConfig, without loadBalancingConfig, and keep the resolver from setting one", "target", conn.Target())
+	})
 }
 
 // mayRetry reports whether a call that failed may be sent again, after waiting
@@ -280,10 +302,13 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	}
 	o.stream = true
 	// By the time the stream is open an attempt has taken the permit.
-	defer o.giveBack()
+	defer o.giveBack() // also when an interceptor further in panics
 	cs, err := open(out, desc, conn, method, opts...)
+	reply, sent := o.end()
 	if err != nil {
-		o.sent.End(o.end())
+		o.sent.End(reply)
+	} else if !sent {
+		c.uncredited(conn)
 	}
 	if err != nil || c.o.hold < 0 {
 		return cs, err

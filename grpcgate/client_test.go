@@ -1,10 +1,12 @@
 package grpcgate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -856,18 +858,35 @@ func TestMistakesInOptions(t *testing.T) {
 	}
 }
 
-// Another balancer works, without credits.
+// Another balancer works, without credits, and says so: once in the log, and in a counter.
 func TestForeignBalancer(t *testing.T) {
+	var log bytes.Buffer
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(was)
 	gate := newGate(t, admission.Config{})
 	s := serve(t, gate, &echo{}, nil)
-	conn, _ := dialGated(t, s.addr, []ClientOption{WithServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`)})
-	for range 20 {
-		if _, err := call1(within(t), conn, "x"); err != nil {
-			t.Fatal(err)
+	calls := func(config string) int64 {
+		var counters Counters
+		conn, _ := dialGated(t, s.addr, []ClientOption{WithServiceConfig(config), WithCounters(&counters)})
+		for range 20 {
+			if _, err := call1(within(t), conn, "x"); err != nil {
+				t.Fatal(err)
+			}
 		}
+		return counters.Uncredited.Load()
+	}
+	if n := calls(`{"loadBalancingConfig":[{"round_robin":{}}]}`); n != 20 {
+		t.Errorf("%d of 20 calls of another balancer count as sent without credits", n)
 	}
 	if got := gate.Stats().Clients; got != 0 {
 		t.Errorf("%d accounts for a client that does not obey credits", got)
+	}
+	if n := calls(`{}`); n != 0 {
+		t.Errorf("%d calls of Spillgate's balancer count as sent without credits", n)
+	}
+	if n := strings.Count(log.String(), "without credits"); n != 1 {
+		t.Errorf("the log says %d times that calls are sent without credits, expected once:\n%s", n, &log)
 	}
 }
 

@@ -3,6 +3,7 @@ package grpcgate
 import (
 	"context"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -48,8 +49,11 @@ func RegisterControl(s grpc.ServiceRegistrar) {
 			ClientStreams: true,
 		}},
 		Metadata: "spillgate/v1/control.proto",
-	}, struct{}{})
+	}, new(ungated))
 }
+
+// ungated says once that a server gives nobody credits.
+type ungated struct{ said sync.Once }
 
 // controlled is the context of a control stream. It lasts as long as the connection, so
 // it has no more than that.
@@ -160,9 +164,14 @@ func (c *control) close() {
 	}
 }
 
-func serveControl(_ any, ss grpc.ServerStream) error {
+func serveControl(service any, ss grpc.ServerStream) error {
 	conn, _ := ss.Context().Value(controlledKey{}).(*connection)
 	if conn == nil {
+		if u, ok := service.(*ungated); ok {
+			u.said.Do(func() {
+				slog.Warn("grpcgate: clients ask for credits and get none: make the server with grpcgate.ServerOptions, and serve it with grpcgate.Serve")
+			})
+		}
 		return status.Error(codes.Unimplemented, "spillgate: this server was not made with grpcgate.ServerOptions")
 	}
 	s := conn.server

@@ -44,6 +44,9 @@ type Counters struct {
 	// RetriesDenied those it would have made with more budget.
 	Retries       atomic.Int64
 	RetriesDenied atomic.Int64
+	// Uncredited counts calls that were answered and that another load balancing policy
+	// sent, without credits: see BalancerName.
+	Uncredited atomic.Int64
 }
 
 // Classifier decides what to believe of the tags of a request, and may set them for a

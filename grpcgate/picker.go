@@ -102,7 +102,7 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		o.fetching = false
 		if err != nil {
 			spanevent.Refused(ctx, err)
-			o.in.refusedBelow()
+			live.RefusedBelow(ctx)
 			o.client.o.calls.Target(o.conn.Target()).NotSent(err)
 			o.err = refusalError(err)
 		}
@@ -180,7 +180,7 @@ func (a *attempt) done(info balancer.DoneInfo) {
 		o.sent.End(&reply)
 	}
 	if reply.HasShed {
-		o.in.refusedBelow()
+		live.RefusedBelow(o.Context)
 		if reply.Shed.Reason == work.Draining {
 			a.pool.drained(server, reply.Shed.Pushback)
 		}

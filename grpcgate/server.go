@@ -33,7 +33,7 @@ type server struct {
 // ServerOptions returns the options that put gate in front of every call of a
 // server but the exempt ones. Pass them before other interceptors: overload
 // control cannot save what was spent before it. A server has room for one tap
-// handle, which is among them; see WithTap.
+// handle, which is among them; see WithTap. A nil gate panics.
 //
 // A refused call fails with UNAVAILABLE, DEADLINE_EXCEEDED or RESOURCE_EXHAUSTED,
 // with RetryInfo, ErrorInfo and the trailer grpc-retry-pushback-ms; its handler
@@ -47,7 +47,7 @@ type server struct {
 // slot before the handler sees the message, or is refused then. What is open without a slot is bounded: a client has at most 250
 // streams (WithStreamLimit).
 //
-// A gate with GateConfig.ClassShares learns which methods, told apart by workflow, are
+// A gate with spillgate.Config.ClassShares learns which methods, told apart by workflow, are
 // interactive, and the calls of their handlers carry the class that it learned.
 func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 	options, _ := newServer(gate, opts)
@@ -55,6 +55,9 @@ func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 }
 
 func newServer(gate *live.Gate, opts []Option) ([]grpc.ServerOption, *server) {
+	if gate == nil {
+		panic("grpcgate: no gate: make it first, with spillgate.New")
+	}
 	s := &server{gate: gate, o: serverOptions{exempt: newExemptions(), controlLimit: defaultControlLimit, hold: defaultHold, streams: defaultStreams}}
 	for _, opt := range opts {
 		opt.server(&s.o)

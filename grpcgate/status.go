@@ -27,7 +27,7 @@ const (
 )
 
 // refused is a refusal as an error with a gRPC status. errors.As finds the
-// *live.Refusal in it.
+// *spillgate.Refusal in it.
 type refused struct {
 	status *status.Status
 	cause  *live.Refusal
@@ -137,7 +137,7 @@ func saidIn(st *status.Status) (info *errdetails.ErrorInfo, retry *errdetails.Re
 	return info, retry
 }
 
-// understood returns the error of a call so that errors.As finds the *live.Refusal in it
+// understood returns the error of a call so that errors.As finds the *spillgate.Refusal in it
 // that the server, or one further down, said in its status, as it does in the refusal of a
 // wallet. Any other error is returned as it is.
 func understood(err error) error {

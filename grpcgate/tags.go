@@ -89,12 +89,8 @@ func incomingFrom(ctx context.Context) *incoming {
 	return in.read()
 }
 
-// refusedBelow notes that a call made on behalf of in, if any, was refused.
-func (in *incoming) refusedBelow() {
-	if in != nil {
-		in.downstream.Store(true)
-	}
-}
+// RefusedBelow notes that a call made on behalf of in was refused: see live.RefusedBelow.
+func (in *incoming) RefusedBelow() { in.downstream.Store(true) }
 
 // believe takes off the tags of a call what the server does not believe, and reports whether
 // the sender is trusted. What a classifier returned is believed.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,12 +95,11 @@ func (c *Config) Check() (all []Mistake) {
 			all = append(all, Mistake{field, fmt.Sprint(value), want})
 		}
 	}
-	if err := Check(c.URL); c.URL == "" || err != nil {
-		value := ""
-		if err != nil && c.URL != "" {
-			value = err.Error()
-		}
-		wrong(false, "url", value, "postgres://user@host:port/database, mariadb://…, mysql://…, apache://…, php-fpm://…, opensearch://…, elasticsearch://… or solr://…")
+	if c.URL == "" {
+		wrong(false, "url", "", "postgres://user@host:port/database, mariadb://…, mysql://…, apache://…, php-fpm://…, opensearch://…, elasticsearch://… or solr://…")
+	} else if err := Check(c.URL); err != nil {
+		value, want, _ := strings.Cut(err.Error(), "expected ") // each says what it expected, and shows no password
+		wrong(false, "url", strings.TrimRight(value, ":, "), want)
 	}
 	if c.Objective == 0 {
 		wrong(false, "slo", "", "a duration such as 500ms")

@@ -116,7 +116,7 @@ func schemeOf(text string) (scheme, error) {
 	if !ok {
 		name = ""
 	}
-	return scheme{}, fmt.Errorf("guard: a server of scheme %q, expected postgres://, mariadb://, mysql://, apache://, php-fpm://, opensearch://, elasticsearch:// or solr://", name)
+	return scheme{}, fmt.Errorf("a server of scheme %q, expected postgres://, mariadb://, mysql://, apache://, php-fpm://, opensearch://, elasticsearch:// or solr://", name)
 }
 
 // Open connects to the server at a URL as a guard does. The objective tells short

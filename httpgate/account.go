@@ -45,9 +45,12 @@ func Track(s *http.Server) {
 }
 
 // Install puts gate in front of all that s serves, as Handler does, and has its clients get
-// credits, as Track does. Call it once, before s serves and when s.Handler is what it will be; nil
-// is http.DefaultServeMux.
+// credits, as Track does. Call it before s serves and when s.Handler is what it will be; nil
+// is http.DefaultServeMux. A gate that is in front of s.Handler already panics, because each request would take two slots.
 func Install(gate *live.Gate, s *http.Server, opts ...Option) {
+	if h, ok := s.Handler.(*handler); ok && h.only != nil && h.only.gate == gate {
+		panic("httpgate: the gate is in front of this server already: call Install once, with the server's own handler")
+	}
 	s.Handler = Handler(gate, s.Handler, opts...)
 	Track(s)
 }

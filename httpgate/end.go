@@ -19,7 +19,7 @@ type End struct {
 	// work.None of others.
 	Admitted bool
 	Reason   work.Reason
-	// Refusal is what the target's gate explains a refusal by (live.Gate.Explain), 0 if the
+	// Refusal is what the target's gate explains a refusal by (spillgate.Gate.Explain), 0 if the
 	// request was not refused on its way in.
 	Refusal live.RefusalID
 	// Waited is the time to the decision, Service that from then to the end of the handler.

@@ -10,7 +10,7 @@ import (
 
 // Proxies names the proxies and balancers in front of the server that say truly whose requests they send: f reports
 // whether a is the address of one, and is asked with the invalid address for a connection that has none, as one of
-// a Unix socket. While requests wait for a slot their senders take turns (live.GateConfig.NoTurns), and a request
+// a Unix socket. While requests wait for a slot their senders take turns (spillgate.Config.NoTurns), and a request
 // of such a proxy takes the turn of the client that X-Forwarded-For names, or Forwarded (RFC 7239) where there is none:
 // the last address there that is no proxy's. If there is none, each connection of the proxy takes turns of its own.
 // Default: none, and a proxy takes turns as any other address does. Of several, the last counts.

@@ -25,8 +25,8 @@ import (
 // that clients can have credits. A nil next is http.DefaultServeMux; a nil gate panics.
 //
 // The context of an admitted request has the deadline that the client's budget
-// sets, and the tags that live.TagsFrom returns; Transport and the gRPC edge
-// send both on. A gate with GateConfig.ClassShares learns which kinds of requests
+// sets, and the tags that spillgate.TagsFrom returns; Transport and the gRPC edge
+// send both on. A gate with spillgate.Config.ClassShares learns which kinds of requests
 // (Kind, told apart by workflow) are interactive, and the tags say what it learned.
 func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
 	t := NewTarget(gate, next)
@@ -52,6 +52,7 @@ type handler struct {
 
 	gathering atomic.Int64 // bytes of bodies that are being read
 	untracked sync.Once    // said that clients ask for credits in vain
+	flattened sync.Once    // said that a refusal further down was answered as a failure
 }
 
 // ServeHTTP implements http.Handler.
@@ -325,6 +326,9 @@ func Ignore(ctx context.Context) {
 		s.ignored.Store(true)
 	}
 }
+
+// RefusedBelow notes that a request made while serving this one was refused: see live.RefusedBelow.
+func (s *served) RefusedBelow() { s.below.Store(true) }
 
 type servedKey struct{}
 

@@ -33,7 +33,7 @@ const (
 type TransportOption func(*transport)
 
 // Wallet sets the queue in which requests wait for credits, one for each server.
-// A configuration that live.NewWallet refuses makes every request fail with its
+// A configuration that has a mistake makes every request fail with its
 // error.
 func Wallet(cfg credit.WalletConfig) TransportOption {
 	return func(t *transport) { t.wallet = cfg }
@@ -78,7 +78,7 @@ func KeepHeader() TransportOption {
 
 // Transport sends requests through base with credits: a request for a server
 // that grants credits waits until one is free, and is refused unsent, with a
-// *live.Refusal as error, when that takes too long. To servers that grant none
+// *spillgate.Refusal as error, when that takes too long. To servers that grant none
 // requests go at once. Each server, told apart by scheme and host:port, has a
 // wallet of its own. A nil base is http.DefaultTransport.
 //
@@ -89,7 +89,7 @@ func KeepHeader() TransportOption {
 // connection. A body that is closed unread takes news of credits with it, no more. A request whose body has nothing to say for StreamAfter gives the
 // credit back before it is answered.
 //
-// The tags of live.WithTags, the progress of the request that the context belongs
+// The tags of spillgate.WithTags, the progress of the request that the context belongs
 // to and the time left until the context's deadline travel with the request. Rates
 // that the server announces come with its answers alone; see wire/FORMAT.md for
 // why that is enough.
@@ -475,7 +475,7 @@ func (x *exchange) take(h http.Header) {
 	if r.HasShed {
 		x.shed = &r.Shed
 		x.served = 0
-		noteShed(x.asked.Context())
+		live.RefusedBelow(x.asked.Context())
 		h[name] = []string{encodeField(wire.Reply{Shed: r.Shed, HasShed: true}.Append(nil), x.grpc)}
 	}
 }
@@ -533,13 +533,7 @@ func (b *body) end(whole bool) {
 func noteBelow(ctx context.Context, err error) {
 	var r *live.Refusal
 	if errors.As(err, &r) && r.Reason != work.Canceled {
-		noteShed(ctx)
-	}
-}
-
-func noteShed(ctx context.Context) {
-	if s, ok := ctx.Value(servedKey{}).(*served); ok {
-		s.below.Store(true)
+		live.RefusedBelow(ctx)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -44,6 +45,7 @@ type writer struct {
 	returned bool // the handler, without a panic
 	dropped  bool // refused further down
 	outcome  work.Outcome
+	code     int
 	chosen   bool  // outcome, by SetOutcome
 	quiet    bool  // a stream that said nothing
 	whole    bool  // the body is in memory
@@ -106,7 +108,7 @@ func (w *writer) WriteHeader(code int) {
 	if w.failing(code, h) && w.cancelled() {
 		return
 	}
-	w.wrote = true
+	w.wrote, w.code = true, code
 	w.seat.answers(code)
 	if code >= http.StatusBadRequest {
 		w.in.ticket.Failed()
@@ -392,7 +394,14 @@ func (w *writer) result(returned bool) work.Outcome {
 		return work.Ignored
 	case w.chosen:
 		return w.outcome
-	case w.dropped || w.in.below.Load():
+	case w.dropped:
+		return work.Dropped
+	case w.in.below.Load():
+		if w.code == http.StatusInternalServerError || w.code == http.StatusBadGateway {
+			w.h.flattened.Do(func() {
+				slog.Warn("httpgate: a service that a handler called refused the request, and the handler answered as if it had failed: httpgate.RefuseBelow passes the refusal on", "status", w.code, "kind", w.in.asks())
+			})
+		}
 		return work.Dropped
 	case w.in.ignored.Load():
 		return work.Ignored

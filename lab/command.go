@@ -48,8 +48,22 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Run experiments, beside other policies and the figures of papers",
+		Long: `Ask what would happen, before it does.
+
+"lab world" plays a world of your own, with each policy that you name: your services,
+what their requests take, your clients, load over time, faults. It is simulated in
+seconds, or played with real processes on this machine (--live). "lab world --help" has a
+first world to begin with.
+
+"lab run" repeats an experiment behind a figure of the documentation. It prints its
+tables beside the published figures and its bars, and fails if a bar is missed. --quick
+is shorter and noisier. "lab list" lists the experiments. Those that start real processes
+need an idle machine: a run that other work has disturbed is void, and says so.
+
+Tables and JSON go to standard output, progress and errors to standard error.`,
 		Example: `  spillgate lab list
-  spillgate lab run breakwater/spike --quick`,
+  spillgate lab run breakwater/spike --quick
+  spillgate lab world my.yaml --policy spillgate,semaphore:8:16,none`,
 	}
 	cmd.AddCommand(newList(), newRun(), newWorld(stages{
 		simulated: stage{worlds.Simulate, worlds.Policies()},
@@ -86,7 +100,7 @@ func newRun() *cobra.Command {
 		Use:   "run NAME",
 		Short: "Run an experiment, and fail if it misses a bar",
 		Long: `Run an experiment and print its tables and bars, beside published figures where
-there are some. The exit code is 0 if every bar was reached.`,
+there are some. The exit code is 0 if every bar was reached, and 1 if one was missed.`,
 		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(given) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

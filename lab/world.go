@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillgate/spillgate/internal/spelling"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/experiment"
@@ -55,6 +56,18 @@ type worldOptions struct {
 	out       string
 }
 
+// firstWorld is what the help begins with.
+const firstWorld = `  objective: 100ms      # the latency that callers should see
+  warmup: 5s            # not counted
+  length: 30s
+  services:
+  - name: api
+    workers: 8          # requests that it works on at a time
+    steps: {wait: exponential 10ms}
+  clients:
+  - {name: web, clients: 20, ask: api, load: 2x} # twice the capacity
+`
+
 // newWorld returns the command "world".
 func newWorld(s stages) *cobra.Command {
 	var o worldOptions
@@ -63,13 +76,18 @@ func newWorld(s stages) *cobra.Command {
 		Short: "What if: play a world that a file describes, with each policy",
 		Long: `Read a world (services, what their requests take, clients, load, faults) from a
 YAML file, play it with each policy, and print what the clients of each group got and what
-the services did. Nothing is needed but the file. docs/worlds.md teaches the format, and
-examples/worlds has a file for each of twelve questions.
+the services did. Nothing is needed but the file. A first one:
+
+` + firstWorld + `
+Your own traffic is a load too: {arrivals: trace.csv}, with an instant a line; and so are
+your service times: wait: {histogram: times.csv}, with lines of seconds,count. docs/worlds.md
+of https://github.com/spillgate/spillgate has every key, and examples/worlds a file for
+each of twelve questions.
 
 A seed decides all chance: the same file, policy and seed give the same figures in the
 simulator. With several seeds the counts are means, and the latencies are the worst seed's.
 
-The exit status is 0 if the world was played, whatever came of it, and 1 if the file has
+The exit code is 0 if the world was played, whatever came of it, and 1 if the file has
 mistakes. All of them are printed.`,
 		Example: `  spillgate lab world examples/worlds/double.yaml
   spillgate lab world my.yaml --policy spillgate,semaphore:8:16,none --seeds 5 --out out/my`,
@@ -97,9 +115,12 @@ mistakes. All of them are printed.`,
 	f.Uint64Var(&o.seed, "seed", 1, "source of all chance")
 	f.IntVar(&o.seeds, "seeds", 1, fmt.Sprintf("how many seeds to play, from --seed on, 1 to %d", maxSeeds))
 	f.BoolVar(&o.live, "live", false, "play it with real processes on this machine, one run after the other, instead of simulating it")
-	f.BoolVar(&o.onlyCheck, "check", false, "only say what is wrong with the file")
+	f.BoolVar(&o.onlyCheck, "check", false, "only say what is wrong with the file, or what it describes")
 	f.BoolVar(&o.asJSON, "json", false, "print the result as JSON")
-	f.StringVar(&o.out, "out", "", "also write a report with plots into this directory")
+	_ = cmd.RegisterFlagCompletionFunc("policy", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return s.of(o.live).policies, cobra.ShellCompDirectiveNoFileComp
+	})
+	f.StringVar(&o.out, "out", "", "also write a report with charts into this `directory`")
 	return cmd
 }
 
@@ -114,6 +135,10 @@ func (o *worldOptions) mistakes(known []string) []error {
 	}
 	for i, policy := range o.policies {
 		if !slices.ContainsFunc(known, func(form string) bool { return hasForm(policy, form) }) {
+			if meant := spelling.DidYouMean(policy, known); meant != "" {
+				all = append(all, fmt.Errorf("--policy %q is unknown%s", policy, meant))
+				continue
+			}
 			all = append(all, fmt.Errorf("--policy %q, expected one of: %s", policy, strings.Join(known, ", ")))
 		} else if slices.Contains(o.policies[:i], policy) {
 			all = append(all, fmt.Errorf("--policy %q comes twice, expected it once", policy))

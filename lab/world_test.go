@@ -153,7 +153,7 @@ func TestWorldMistakes(t *testing.T) {
 		wants []string
 	}{
 		{"flags", fakes, aWorld, []string{"--seeds", "0", "--policy", "spilgate,none,none", "another"},
-			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate", expected one of: spillgate, semaphore:N, semaphore:N:Q, none`, `--policy "none" comes twice`}},
+			[]string{`2 files given, expected one`, `--seeds is 0, expected 1 to 1000`, `--policy "spilgate" is unknown; did you mean spillgate?`, `--policy "none" comes twice`}},
 		{"no policy", fakes, aWorld, []string{"--policy", ""}, []string{"--policy names none"}},
 		{"a policy that is not live", stages{live: stage{policies: forms[:1]}}, aWorld, []string{"--live", "--policy", "none"}, []string{`--policy "none", expected one of: spillgate`}},
 		{"numbers that are missing", fakes, aWorld, []string{"--policy", "semaphore,semaphore:x,semaphore:1:2:3,none:1"},
@@ -269,5 +269,23 @@ func TestWorldForReal(t *testing.T) {
 	with, without := got.Runs[0].Groups[0], got.Runs[1].Groups[0]
 	if got.Runs[0].Policy != "spillgate" || with.Offered != without.Offered || with.Good < 2*without.Good || len(got.Runs[0].Bins) == 0 {
 		t.Errorf("with a gate %+v, without %+v", with, without)
+	}
+}
+
+// The world in the help is one that can be played, and its load is what the help says.
+func TestFirstWorld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "first.yaml")
+	if err := os.WriteFile(path, []byte(firstWorld), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := Command()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"world", path, "--check"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), ": ok:") {
+		t.Errorf("the help's world: %s", &out)
 	}
 }

@@ -38,7 +38,7 @@ func (p *Proxy) gates() map[string]*live.Gate {
 func (p *Proxy) Admin() http.Handler {
 	mux := p.metrics.Admin(func() any { return p.Status() }, func() (string, bool) {
 		phase := p.phase.Load()
-		if phase == serving && !p.state.Load().ready() {
+		if phase == serving && !p.ready() {
 			return "too few upstreams are well", false
 		}
 		return phaseNames[phase], phase == serving

@@ -220,12 +220,14 @@ func (u *upstream) begin() {
 }
 
 // ready reports whether each group has as many upstreams that are not put out as
-// Health.Ready asks for.
-func (s *state) ready() bool {
-	for _, g := range s.groups {
+// Health.Ready asks for. Until it was ready once, only those count that have passed a check: nothing
+// is known of the others yet. After a reload they count, or each would be a pause.
+func (p *Proxy) ready() bool {
+	was := p.wasReady.Load()
+	for _, g := range p.state.Load().groups {
 		in := 0
 		for _, u := range g.upstreams {
-			if !u.health.isOut.Load() {
+			if !u.health.isOut.Load() && (was || u.goodChecks.Load() > 0) {
 				in++
 			}
 		}
@@ -233,5 +235,6 @@ func (s *state) ready() bool {
 			return false
 		}
 	}
+	p.wasReady.Store(true)
 	return true
 }

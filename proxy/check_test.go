@@ -32,6 +32,8 @@ func TestChecks(t *testing.T) {
 		}))
 		urls = append(urls, "http://"+addr+"/base")
 	}
+	ill[0].Store(true)
+	ill[1].Store(true)
 	cfg := to(urls...)
 	cfg.Health = Health{Ready: 2, Check: Check{Path: "/well?q=1", Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Bad: 2, Good: 2}}
 	p := start(t, cfg)
@@ -41,6 +43,15 @@ func TestChecks(t *testing.T) {
 		return resp.StatusCode == 200
 	}
 	out := func(i int) bool { return p.state.Load().upstreams[i].health.isOut.Load() }
+	eventually(t, "a bad check of each", func() bool {
+		s := p.state.Load()
+		return s.upstreams[0].badChecks.Load() > 0 && s.upstreams[1].badChecks.Load() > 0
+	})
+	if ready() {
+		t.Error("ready before an upstream has passed a check")
+	}
+	ill[0].Store(false)
+	ill[1].Store(false)
 	eventually(t, "readiness", ready)
 	ill[1].Store(true)
 	eventually(t, "the upstream to be put out", func() bool { return out(1) })

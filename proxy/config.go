@@ -30,7 +30,7 @@ type Config struct {
 	// while the proxy runs.
 	Mode live.Mode
 	// Objective is the latency objective: the time from arrival to answer that
-	// clients are to see. Required, 1 ms to an hour. Can change while the proxy
+	// clients should see. Required, 1 ms to an hour. Can change while the proxy
 	// runs; the gates keep what they have learned.
 	Objective time.Duration
 	// Listen are the addresses to serve on. At least one.
@@ -183,7 +183,8 @@ type Health struct {
 	// Check asks the upstreams themselves. Default off.
 	Check Check
 	// Ready is how many upstreams of each group must not be put out, or all if it has
-	// fewer, for the proxy to call itself ready at the admin listener. It needs Check:
+	// fewer, for the proxy to call itself ready at the admin listener. When it starts, they must have
+	// passed a check too. It needs Check:
 	// without it, an upstream is back only once a request went well, and a proxy that is
 	// not ready gets none. Default 0: it is ready when it serves. A balancer in front of
 	// several proxies then sends nothing to one that can reach no upstream; where none of
@@ -351,7 +352,7 @@ func (c Config) Check() []*Mistake {
 		wrong("mode", strconv.Itoa(int(c.Mode)), "off, monitor or enforce")
 	}
 	if c.Objective == 0 {
-		wrong("slo", "", "the latency that clients are to see, for example 100ms")
+		wrong("slo", "", "the latency that clients should see, for example 100ms")
 	} else {
 		between("slo", c.Objective, time.Millisecond, time.Hour)
 	}

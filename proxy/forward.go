@@ -158,6 +158,9 @@ const (
 	noFiles       kind = "no_files"         // the proxy's own
 )
 
+// allKinds are all of them.
+var allKinds = [...]string{string(connectFailed), string(timedOut), string(brokeOff), string(truncated), string(clientLeft), string(clientSlow), string(clientFoul), string(noFiles)}
+
 // fail answers a request that the upstream did not. It is called by the reverse
 // proxy, before anything was written. What went wrong is for the log; the client
 // learns nothing about what is behind the proxy.

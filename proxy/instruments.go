@@ -27,18 +27,29 @@ func (i *instruments) count(meter metric.Meter) error {
 	var all []error
 	for _, c := range [...]struct {
 		to            *metric.Int64Counter
+		label         string // empty: it has none. Without values these come from the configuration
+		values        []string
 		name, meaning string
 	}{
-		{&i.crowds, "spillgate.rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
-		{&i.keptOut, "spillgate.kept_out", "Requests refused because the guard of the server behind keeps their kind out, or in mode monitor those that would have been."},
-		{&i.clients, "spillgate.client.errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},
-		{&i.evicted, "spillgate.connections_evicted", "Idle client connections that were closed to make room for new ones at limits.connections."},
-		{&i.lookups, "spillgate.name_errors", "Lookups of an upstream's name that failed. The upstream keeps its addresses."},
-		{&i.perClient, "spillgate.client.limited", "Connections closed and requests refused because their client had reached its limit, by limit."},
+		{&i.crowds, "rule", nil, "spillgate.rule_refusals", "Requests refused because at_once requests of their rule were inside, or in mode monitor those that would have been."},
+		{&i.keptOut, "", nil, "spillgate.kept_out", "Requests refused because the guard of the server behind keeps their kind out, or in mode monitor those that would have been."},
+		{&i.clients, "kind", []string{string(clientSlow), string(clientFoul), "proxy_protocol"}, "spillgate.client.errors", "Requests answered 400 or 408 before they asked for a slot, because their body was malformed or too slow, and connections closed because of their PROXY protocol header."},
+		{&i.evicted, "", nil, "spillgate.connections_evicted", "Idle client connections that were closed to make room for new ones at limits.connections."},
+		{&i.lookups, "name", nil, "spillgate.name_errors", "Lookups of an upstream's name that failed. The upstream keeps its addresses."},
+		{&i.perClient, "limit", []string{"connections", "requests", "all_requests"}, "spillgate.client.limited", "Connections closed and requests refused because their client had reached its limit, by limit."},
 	} {
 		made, err := meter.Int64Counter(c.name, metric.WithDescription(c.meaning))
 		*c.to = made
-		all = append(all, err)
+		if all = append(all, err); err != nil {
+			continue
+		}
+		// A counter that begins with its first event hides that event from rate() and increase().
+		if c.label == "" {
+			made.Add(context.Background(), 0)
+		}
+		for _, v := range c.values {
+			made.Add(context.Background(), 0, metric.WithAttributes(attribute.String(c.label, v)))
+		}
 	}
 	return errors.Join(all...)
 }

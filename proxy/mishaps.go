@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"maps"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -26,10 +25,16 @@ func (m *mishaps) add(word string) {
 	m.n[word]++
 }
 
-func (m *mishaps) all() map[string]int64 {
+// all returns how often each of the words was added. Those that never were are 0, because a counter that begins with its
+// first event hides that event from rate() and increase().
+func (m *mishaps) all(words ...string) map[string]int64 {
+	out := make(map[string]int64, len(words))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.n)
+	for _, word := range words {
+		out[word] = m.n[word]
+	}
+	return out
 }
 
 // watchMishaps makes the instruments for those of all upstreams.
@@ -43,10 +48,10 @@ func (p *Proxy) watchMishaps() error {
 	}
 	return p.observeUpstreams(func(o metric.Observer, u *upstream) {
 		name := attribute.String("upstream", u.name)
-		for kind, n := range u.failed.all() {
+		for kind, n := range u.failed.all(allKinds[:]...) {
 			o.ObserveInt64(failed, n, metric.WithAttributes(name, attribute.String("kind", kind)))
 		}
-		for decision, n := range u.retried.all() {
+		for decision, n := range u.retried.all("sent", "budget") {
 			o.ObserveInt64(retried, n, metric.WithAttributes(name, attribute.String("decision", decision)))
 		}
 	}, failed, retried)

@@ -33,6 +33,7 @@ type Proxy struct {
 	state     atomic.Pointer[state]
 	access    atomic.Pointer[accessLog] // nil: there was none yet
 	phase     atomic.Int32
+	wasReady  atomic.Bool          // once
 	active    atomic.Int64         // requests inside, upgraded connections included
 	places    atomic.Pointer[room] // of client connections; nil before Run
 	parked    atomic.Int64         // connections without a goroutine of a server: see parking

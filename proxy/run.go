@@ -184,18 +184,19 @@ func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 }
 
 func (p *Proxy) logStart(cfg Config, front []net.Listener, admin net.Listener) {
-	attrs := []any{slog.String("mode", cfg.Mode.String()), slog.Duration("slo", cfg.Objective)}
+	var listen, upstreams []string
 	for _, l := range front {
-		attrs = append(attrs, slog.String("listen", l.Addr().String()))
-	}
-	attrs = append(attrs, slog.String("exempt", strings.Join(cfg.Exempt, " ")))
-	if admin != nil {
-		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
+		listen = append(listen, l.Addr().String())
 	}
 	for _, g := range cfg.groups() {
 		for _, u := range g.cfg.Upstreams {
-			attrs = append(attrs, slog.String("upstream", redact(u.URL)))
+			upstreams = append(upstreams, redact(u.URL))
 		}
+	}
+	attrs := []any{slog.String("mode", cfg.Mode.String()), slog.Duration("slo", cfg.Objective), slog.String("listen", strings.Join(listen, " ")),
+		slog.String("upstreams", strings.Join(upstreams, " ")), slog.String("exempt", strings.Join(cfg.Exempt, " "))}
+	if admin != nil {
+		attrs = append(attrs, slog.String("admin", admin.Addr().String()))
 	}
 	p.log.Info("serving", attrs...)
 }

@@ -57,7 +57,7 @@ func (m *culpritMeters) observe(o metric.Observer, s live.CulpritStats, gate att
 	}
 }
 
-// Culprit logs what a gate decides about culprits. It is made for live.CulpritConfig.Notify. Changes between states in
+// Culprit logs what a gate decides about culprits. It is made for spillgate.Culprit.Notify. Changes between states in
 // which no request is to blame are logged at level debug: under load there is one every second or so, and what the gate
 // refuses is logged apart.
 func (g *Gate) Culprit(n live.CulpritNotice) {

@@ -27,7 +27,7 @@ const (
 
 var decisionNames = [...]string{admit: "admit", refuse: "refuse", wouldRefuse: "would_refuse", stopped: "cancel"}
 
-// Gate counts and times what one live.Gate does. Its methods may be called at
+// Gate counts and times what one gate does. Its methods may be called at
 // once from any goroutine.
 type Gate struct {
 	meter  metric.Meter
@@ -63,12 +63,12 @@ func (i instrument) Observe(d time.Duration) {
 }
 
 // NewGate returns the instruments for a gate called name. The name becomes a label,
-// so there must be few of them. Pass its Observe to live.NewGate, and the gate to
+// so there must be few of them. Pass its Observe to spillgate.NewWith, and the gate to
 // Watch. log, if not nil, gets the overload notices, and at debug level every
 // request.
 //
 //	metrics, err := telemetry.NewGate(meter, "orders", logger)
-//	gate, err := live.NewGate(live.GateConfig{Config: cfg, Observe: metrics.Observe})
+//	gate, err := spillgate.NewWith(spillgate.Config{Config: cfg, Observe: metrics.Observe})
 //	stop, err := metrics.Watch(gate)
 func NewGate(meter metric.Meter, name string, log *slog.Logger) (*Gate, error) {
 	var errs []error
@@ -86,7 +86,7 @@ func NewGate(meter metric.Meter, name string, log *slog.Logger) (*Gate, error) {
 }
 
 // Observe takes the end of one request's passage. It is made for
-// live.GateConfig.Observe.
+// spillgate.Config.Observe.
 func (g *Gate) Observe(e live.Event) {
 	d := admit
 	switch {

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -74,10 +75,12 @@ func (n *notice) some() bool {
 // line logs what is counted, and starts again; it reports false if that is nothing.
 func (n *notice) line(more ...any) bool {
 	attrs := []any{slog.String("gate", n.gate)}
-	total := int64(0)
+	total, drained := int64(0), int64(0)
 	for r := range n.counts {
 		if c := n.counts[r].Swap(0); c > 0 {
-			total += c
+			if total += c; work.Reason(r) == work.Draining {
+				drained = c
+			}
 			attrs = append(attrs, slog.Int64(work.Reason(r).String(), c))
 		}
 	}
@@ -85,6 +88,10 @@ func (n *notice) line(more ...any) bool {
 		return false
 	}
 	attrs = append(attrs, slog.Int64("refused", total))
-	n.log.Warn("overload: requests refused", append(attrs, more...)...)
+	level, text := slog.LevelWarn, "overload: requests refused"
+	if drained == total {
+		level, text = slog.LevelInfo, "draining: requests refused"
+	}
+	n.log.Log(context.Background(), level, text, append(attrs, more...)...)
 	return true
 }

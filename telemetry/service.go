@@ -16,10 +16,12 @@ import (
 
 // Prometheus returns a handler that serves the metrics of a gate, under a name that becomes
 // a label, to Prometheus. Earlier requests are not counted. Close the gate
-// to end it.
+// to end it. Refusals and culprits are logged to slog.Default.
 //
 //	metrics, err := telemetry.Prometheus(gate, "orders")
 //	mux.Handle("/metrics", metrics)
+//
+// If mux is behind the gate, exempt the path (httpgate.Exempt), or scrapes are refused under overload.
 func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 	t, err := New()
 	if err != nil {
@@ -133,5 +135,6 @@ func (g *Gate) of(gate *live.Gate) (stop func() error, err error) {
 		return nil, err
 	}
 	gate.Observe(g.Observe)
+	gate.ObserveCulprits(g.Culprit)
 	return stop, nil
 }

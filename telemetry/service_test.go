@@ -1,11 +1,14 @@
 package telemetry_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/slots"
@@ -227,4 +231,71 @@ func newGate(t *testing.T, cfg admission.Config) *live.Gate {
 	}
 	t.Cleanup(func() { g.Close() })
 	return g
+}
+
+// A gate that Register shows tells its log of culprits too.
+func TestRegisteredGateTellsOfCulprits(t *testing.T) {
+	named := make(chan string, 1)
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(watch{"kind=report", named}, nil)))
+	defer slog.SetDefault(was)
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: 20 * time.Millisecond, Slots: slots.Config{Min: 1, Max: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	if err := telemetry.Register(prometheus.NewRegistry(), gate, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() {
+		_ = gate.Do(ctx, "report", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	})
+	for range 8 { // who waits for the slot that the report has
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_ = gate.Do(ctx, "look", func(context.Context) error { return nil })
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	await.Value(t, named, "a culprit in the log")
+}
+
+// watch is a log that passes on the first line with a text.
+type watch struct {
+	text string
+	line chan string
+}
+
+func (w watch) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), w.text) {
+		select {
+		case w.line <- string(line):
+		default:
+		}
+	}
+	return len(line), nil
+}
+
+// A server that drains is not overloaded, and its log does not say so.
+func TestDrainIsNoOverload(t *testing.T) {
+	lines := make(chan string, 1)
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(watch{"requests refused", lines}, nil)))
+	defer slog.SetDefault(was)
+	gate := newGate(t, admission.Config{Objective: time.Minute})
+	if err := telemetry.Register(prometheus.NewRegistry(), gate, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	gate.Drain()
+	if gate.Do(t.Context(), "job", func(context.Context) error { return nil }) == nil {
+		t.Fatal("a gate that drains let a job in")
+	}
+	if line := await.Value(t, lines, "the refusal in the log"); !strings.Contains(line, "level=INFO") || strings.Contains(line, "overload") {
+		t.Errorf("the log says %s", line)
+	}
 }

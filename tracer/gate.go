@@ -48,10 +48,13 @@ func (g *gateSide) of(queue string) uint64 {
 //	if err := orders.Lock(ctx); err != nil { // in a handler
 //
 // Without cfg.Path the file is temporary and no other process sees it. It is an error if
-// the gate does not look for culprits, if it has a tracer already, or if this system has no
+// there is no gate, or if it does not look for culprits, if it has a tracer already, or if this system has no
 // task files. A program may go on with the nil *Tracer that comes with the error: its locks
 // work untraced. Call Close after the gate's requests have ended.
 func Of(gate *live.Gate, cfg Config) (*Tracer, error) {
+	if gate == nil {
+		return nil, errors.New("tracer: no gate: make it first, with spillgate.New")
+	}
 	if cfg.Path == "" {
 		dir, err := os.MkdirTemp("", "spillgate-*")
 		if err != nil {

@@ -84,6 +84,9 @@ func TestARequestOfAGateIsATask(t *testing.T) {
 // TestOneTracerForAGate: a second one is refused, and so is one of a gate that looks for
 // no culprits; the nil Tracer that comes with it works.
 func TestOneTracerForAGate(t *testing.T) {
+	if tr, err := Of(nil, Config{}); tr != nil || err == nil {
+		t.Errorf("without a gate: %v, %v", tr, err)
+	}
 	gate, _ := gated(t, culprit.Monitor)
 	second, err := Of(gate, Config{})
 	if err == nil || second != nil {

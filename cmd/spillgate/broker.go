@@ -60,7 +60,7 @@ are looked at every ten seconds. The log names keys that need a restart.`,
   spillgate broker --listen 127.0.0.1:1883 --listen nats://127.0.0.1:4222 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
   spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222
   spillgate broker --config spillgate.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBroker(cmd, f) },
 	}
 	flags := cmd.Flags()
@@ -132,10 +132,35 @@ func (f *brokerFlags) load() (*config.File, error) {
 	mistakes := f.override(file)
 	if len(mistakes) == 0 {
 		for _, m := range append(file.Broker.Check(), file.Broker.CheckFiles()...) {
-			mistakes = append(mistakes, m)
+			mistakes = append(mistakes, f.typed(m))
 		}
 	}
 	return file, usage(mistakes...)
+}
+
+// keyFlags are the flags of keys of the file.
+var keyFlags = map[string]string{
+	"listen": "--listen", "limits": "--limit", "anonymous.from": "--anonymous", "admin": "--admin", "tls.cert": "--cert", "tls.key": "--key",
+	"tls.client_ca": "--client-ca", "cluster.node": "--node", "cluster.data": "--data", "cluster.cluster": "--at", "cluster.url": "--nats",
+	"cluster.routes": "--cluster", "cluster.listen": "--nats-listen", "place.address": "--address", "place.capacity": "--capacity", "place.listen": "--place",
+}
+
+// typed returns a mistake with the flag that it is in, if there is no file that it may be in.
+func (f *brokerFlags) typed(m *broker.Mistake) error {
+	key, rest, list := strings.Cut(m.Field, "[")
+	flag := keyFlags[key]
+	if f.config != "" || flag == "" {
+		return m
+	}
+	if place, field, ok := strings.Cut(rest, "]."); list && ok && key == "limits" {
+		if i, err := strconv.Atoi(place); err == nil && i < len(f.limits) {
+			return fmt.Errorf("--limit %q: %s is %s, expected %s", f.limits[i], field, m.Value, m.Want)
+		}
+	}
+	if m.Value == "" {
+		return fmt.Errorf("%s is missing, expected %s", flag, m.Want)
+	}
+	return fmt.Errorf("%s %s: expected %s", flag, m.Value, m.Want)
 }
 
 // override puts the flags into file and returns what cannot be read.

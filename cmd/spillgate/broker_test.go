@@ -38,8 +38,9 @@ func TestBrokerMistakes(t *testing.T) {
 	}{
 		{"check " + bad, exitFailure, []string{"bad.yaml:2:32: broker.listen[1]", "broker.tls.cert: missing", "broker.tls.key: missing", "bad.yaml:3:31: broker.users[0].password", "bad.yaml:4:16: broker.nsq.ready", "5 mistakes"}},
 		{"check ../../examples/broker/spillgate.yaml", exitOK, []string{"ok", "anonymous clients: from loopback"}},
-		{"broker --listen 0.0.0.0:0 --cert a", exitUsage, []string{"listen[0]", "without users", "tls.key: missing", "no listener with TLS"}},
-		{"broker --anonymous home --listen nats://x", exitUsage, []string{"anonymous.from", "listen[0]"}},
+		{"broker --listen 0.0.0.0:0 --cert a", exitUsage, []string{`--listen "0.0.0.0:0"`, "without users", "--key is missing", "no listener with TLS"}},
+		{"broker --anonymous home --listen nats://x", exitUsage, []string{`--anonymous "home"`, `--listen "x"`}},
+		{"broker --limit plant/#", exitUsage, []string{`--limit "plant/#": rate is 0`, `--limit "plant/#": burst is 0`}},
 	} {
 		var out bytes.Buffer
 		code := run(context.Background(), brokerCommands(), strings.Fields(tt.args), &out, &out)

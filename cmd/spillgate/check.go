@@ -122,13 +122,13 @@ func describeGroups(w io.Writer, c *proxy.Config) {
 		if slo == 0 {
 			slo = c.Objective
 		}
-		fmt.Fprintf(w, "  group %s: %s: slo %v, %d upstreams\n", g.Name, strings.Join(when, ", "), slo, len(g.Upstreams))
+		fmt.Fprintf(w, "  group %s: %s: slo %v, upstreams: %d\n", g.Name, strings.Join(when, ", "), slo, len(g.Upstreams))
 	}
 	if len(c.Groups) > 0 {
-		fmt.Fprintf(w, "  other requests: slo %v, %d upstreams\n", c.Objective, len(c.Upstreams))
+		fmt.Fprintf(w, "  other requests: slo %v, upstreams: %d\n", c.Objective, len(c.Upstreams))
 	}
 	if a := c.WithDefaults().Access; a.Path != "" {
-		fmt.Fprintf(w, "  access log %s: %g of what is served, %g of what is refused, %g of what fails\n", a.Path, max(a.Served, 0), max(a.Refused, 0), max(a.Failed, 0))
+		fmt.Fprintf(w, "  access log %s: %g %% of served, %g %% of refused and %g %% of failed requests\n", a.Path, 100*max(a.Served, 0), 100*max(a.Refused, 0), 100*max(a.Failed, 0))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -144,21 +145,46 @@ func (f *guardFlags) complete(file *config.File, urls []string) error {
 	return errors.Join(mistakes...)
 }
 
-// missing returns the mistakes of a configuration, with the flag's name for an objective that
-// neither a flag nor a file names.
+// missing returns the mistakes of a configuration, with the names of flags where there is no file.
 func (f *guardFlags) missing(all []guard.Mistake) (mistakes []error) {
-	said := false
+	said := map[string]bool{} // what a flag says is wrong for all servers, and said once
 	for _, m := range all {
-		if f.config != "" || m.Value != "" || !strings.HasSuffix(m.Field, ".slo") {
-			mistakes = append(mistakes, m)
-			continue
+		var err error = m
+		if f.config == "" {
+			err = typed(m)
 		}
-		if !said {
-			mistakes = append(mistakes, fmt.Errorf("--slo is missing, expected %s", m.Want))
+		if !said[err.Error()] {
+			mistakes = append(mistakes, err)
 		}
-		said = true // once for all servers
+		said[err.Error()] = true
 	}
 	return mistakes
+}
+
+// typed returns a mistake as one of the command line: in the URL of a server, or in a flag.
+func typed(m guard.Mistake) error {
+	server, field, _ := strings.Cut(m.Field, "].")
+	if field == "" {
+		server, field = "", m.Field
+	}
+	key, place, _ := strings.Cut(field, "[")
+	key, under, _ := strings.Cut(key, ".")
+	switch {
+	case key == "servers":
+		return m
+	case key == "url" || key == "name":
+		n, _ := strconv.Atoi(strings.TrimPrefix(server, "servers["))
+		return fmt.Errorf("URL %d: %s, expected %s", n+1, m.Value, m.Want)
+	case m.Value == "":
+		return fmt.Errorf("--%s is missing, expected %s", key, m.Want)
+	}
+	if _, after, ok := strings.Cut(place, "]."); ok {
+		under = after
+	}
+	if under != "" {
+		under += "="
+	}
+	return fmt.Errorf("--%s %s%s: expected %s", strings.ReplaceAll(key, "_", "-"), under, m.Value, m.Want)
 }
 
 // override puts the flags into cfg and returns what cannot be read.

@@ -32,6 +32,11 @@ func TestSuggestions(t *testing.T) {
 		"proxi":                   `unknown command "proxi"; did you mean proxy?`,
 		"lab rum":                 `unknown command "rum"; did you mean run?`,
 		"lab run breakwater/spik": `there is no experiment "breakwater/spik"; did you mean breakwater/spike?`,
+		"completion tcsh":         `unknown command "tcsh"`,
+		"completion fihs":         `did you mean fish?`,
+		"place where":             "0 arguments, expected 2: TOPIC PUBLISHER",
+		"guard replay":            "0 arguments, expected 1: AUDIT.jsonl",
+		"broker extra":            `unexpected argument "extra"`,
 		"proxy --lisen x":         `unknown flag: --lisen; did you mean --listen?`,
 		"proxy --zzz x":           "unknown flag: --zzz\n",
 	} {
@@ -47,6 +52,23 @@ func TestCompletion(t *testing.T) {
 		var out, errors bytes.Buffer
 		if code := run(t.Context(), subcommands(), []string{"completion", shell}, &out, &errors); code != exitOK || out.Len() < 1000 {
 			t.Errorf("completion %s: exit code %d, %d bytes\n%s", shell, code, out.Len(), errors.String())
+		}
+	}
+}
+
+// Shells complete the values of flags that have few, and each of them is one that the command takes.
+func TestFlagValues(t *testing.T) {
+	for args, want := range map[string]string{
+		"proxy --mode":        "off\nmonitor\nenforce\n",
+		"guard --log-level":   "debug\ninfo\nwarn\nerror\n",
+		"broker --anonymous":  "loopback\nanywhere\nnowhere\n",
+		"lab world --policy":  "spillgate\n",
+		"broker --log-format": "text\njson\n",
+	} {
+		var out, errors bytes.Buffer
+		run(t.Context(), subcommands(), append([]string{"__complete"}, append(strings.Fields(args), "")...), &out, &errors)
+		if !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s completes to %q, expected %q", args, &out, want)
 		}
 	}
 }

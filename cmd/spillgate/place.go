@@ -228,7 +228,7 @@ func newPlaceList(f *placeFlags) *cobra.Command {
 
 func newPlaceExplain(f *placeFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "explain TOPIC", Short: "Explain why a topic is on as many nodes as it is", Example: "  spillgate place explain sensors", Args: cobra.ExactArgs(1),
+		Use: "explain TOPIC", Short: "Explain why a topic is on as many nodes as it is", Example: "  spillgate place explain sensors", Args: needs("TOPIC"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
 				s, _, err := p.Load(ctx)
@@ -250,7 +250,7 @@ func newPlaceWhere(f *placeFlags) *cobra.Command {
 	var objective time.Duration
 	cmd := &cobra.Command{
 		Use: "where TOPIC PUBLISHER", Short: "Print where a publisher belongs, and place it if it is new",
-		Example: "  spillgate place where sensors device-17 --group hall-3", Args: cobra.ExactArgs(2),
+		Example: "  spillgate place where sensors device-17 --group hall-3", Args: needs("TOPIC", "PUBLISHER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, func(ctx context.Context, p *place.Placer) error {
 				j.Publisher, j.Objective = args[1], objective.Seconds()
@@ -277,7 +277,7 @@ func newPlaceTopic(f *placeFlags) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
 		Use: "topic NAME", Short: "Set the limits of a topic, or remove it",
-		Example: "  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10", Args: cobra.ExactArgs(1),
+		Example: "  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10", Args: needs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.Objective, l.Strictest = objective.Seconds(), strictest.Seconds()
 			return f.change(cmd, func(s *place.State) error {
@@ -305,7 +305,7 @@ func newPlaceNode(f *placeFlags) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
 		Use: "node NAME", Short: "Add or change a node, or remove it",
-		Example: "  spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000", Args: cobra.ExactArgs(1),
+		Example: "  spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000", Args: needs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.change(cmd, func(s *place.State) error {
 				if remove {
@@ -326,7 +326,7 @@ func newPlaceNode(f *placeFlags) *cobra.Command {
 func newPlaceDrain(f *placeFlags) *cobra.Command {
 	var off bool
 	cmd := &cobra.Command{
-		Use: "drain NODE", Short: "Move everything from a node", Example: "  spillgate place drain n1 --dry-run", Args: cobra.ExactArgs(1),
+		Use: "drain NODE", Short: "Move everything from a node", Example: "  spillgate place drain n1 --dry-run", Args: needs("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.change(cmd, func(s *place.State) error { return s.Drain(args[0], !off) })
 		},

@@ -25,7 +25,7 @@ func newReplay() *cobra.Command {
 print them. The exit code is 0 if all are equal to the log, byte for byte, and 1
 if one differs; its line is printed with both decisions.`,
 		Example: "  spillgate guard replay audit.jsonl",
-		Args:    cobra.ExactArgs(1),
+		Args:    needs("AUDIT.jsonl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log, err := os.Open(args[0])
 			if err != nil {

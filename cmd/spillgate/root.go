@@ -45,11 +45,13 @@ var errInterrupted = errors.New("interrupted")
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, commands []func() *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(commands)
-	started := false
-	watchStart(root, &started)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.InitDefaultCompletionCmd() // it prints to stdout as it is now
+	parents(root)                   // of it too: an unknown shell is a mistake
+	started := false
+	watchStart(root, &started)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, first error) error {
 		return flagMistakes(cmd, args, first)
 	})
@@ -96,8 +98,28 @@ requests wait or are refused where that costs least: at the client.`,
 	}
 	// Help shows the examples of what exists and of nothing else.
 	root.Example = strings.Join(examples, "\n")
+	completeValues(root)
 	parents(root)
 	return root
+}
+
+// flagValues are the values of flags that have few, for shells to complete. A flag means the same in every command.
+var flagValues = map[string][]string{
+	"mode":       {"off", "monitor", "enforce"},
+	"log-level":  {"debug", "info", "warn", "error"},
+	"log-format": {"text", "json"},
+	"anonymous":  {"loopback", "anywhere", "nowhere"},
+}
+
+func completeValues(cmd *cobra.Command) {
+	for flag, values := range flagValues {
+		if cmd.Flags().Lookup(flag) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	for _, child := range cmd.Commands() {
+		completeValues(child)
+	}
 }
 
 // parents makes commands that only have subcommands say that a name is unknown, and which

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,6 +40,16 @@ func noArgs(_ *cobra.Command, args []string) error {
 		return fmt.Errorf("unexpected argument %q: whatever this command needs is a flag", args[0])
 	}
 	return nil
+}
+
+// needs is for commands whose arguments have the names that the usage line shows.
+func needs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return fmt.Errorf("%d arguments, expected %d: %s", len(args), len(names), strings.Join(names, " "))
+		}
+		return nil
+	}
 }
 
 // flagMistakes returns all that is wrong with args, the whole command line, when

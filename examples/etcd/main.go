@@ -28,7 +28,7 @@ import (
 
 func main() {
 	control := flag.Bool("control", true, "put etcd behind a gate")
-	objective := flag.Duration("slo", 50*time.Millisecond, "latency that clients are to see")
+	objective := flag.Duration("slo", 50*time.Millisecond, "latency that clients should see")
 	serve := flag.Bool("serve", false, "serve, print the address and what the gate does, until the input ends")
 	keys := flag.Int("keys", 500_000, "keys to count")
 	flag.Parse()

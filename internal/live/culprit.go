@@ -182,6 +182,24 @@ func (g *Gate) culpritMode(configured culprit.Mode) culprit.Mode {
 	return configured
 }
 
+// ObserveCulprits has f told from now on what is decided about culprits, as CulpritConfig.Notify is, which still is told
+// first. A gate that looks for none tells nothing.
+func (g *Gate) ObserveCulprits(f func(CulpritNotice)) {
+	finder := g.finder
+	if finder == nil {
+		return
+	}
+	finder.mu.Lock()
+	defer finder.mu.Unlock()
+	first := finder.notify
+	finder.notify = func(n CulpritNotice) {
+		if first != nil {
+			first(n)
+		}
+		f(n)
+	}
+}
+
 // follow has the engine work in the mode of the gate, which may change at any time.
 func (f *finder) follow() {
 	mode := f.gate.culpritMode(f.mode)

@@ -10,14 +10,29 @@ import (
 // Objective returns the latency objective: that of the configuration, or what SetObjective said last.
 func (g *Gate) Objective() time.Duration { return time.Duration(g.objective.Load()) }
 
+// LeastObjective is the shortest objective that a service may have: no answer comes through a socket in less, and a
+// time.Duration without a unit is far below.
+const LeastObjective = 10 * time.Microsecond
+
+// CheckObjective returns an error for an objective above 0 and below LeastObjective.
+func CheckObjective(d time.Duration) error {
+	if d <= 0 || d >= LeastObjective {
+		return nil
+	}
+	return fmt.Errorf("spillgate: the objective is %v, expected %v or more, for example 100*time.Millisecond: a number without a unit counts nanoseconds", d, LeastObjective)
+}
+
 // SetObjective changes the latency objective while the gate runs. What it has learned of the service
 // stays: the concurrency limit, the pace, the credits of clients. Requests that run are judged by the new
 // objective. Clients that use credits hear of it with one of their next sixteen answers. The engine that
 // looks for culprits begins anew, because what is usual follows from the objective. With an error, such as
-// an objective that is not above 0, nothing changes.
+// an objective below LeastObjective, nothing changes.
 func (g *Gate) SetObjective(d time.Duration) error {
 	if d <= 0 {
 		return fmt.Errorf("live: the objective is %v, expected above 0, for example 100ms", d)
+	}
+	if err := CheckObjective(d); err != nil {
+		return err
 	}
 	if err := g.setObjective(d); err != nil {
 		return err

@@ -46,7 +46,7 @@ func TestSetObjectiveReachesEverything(t *testing.T) {
 	if err := audit.Replay(&log, func(*audit.Look) error { return nil }); err != nil {
 		t.Errorf("the audit log cannot be replayed: %v", err)
 	}
-	for _, wrong := range []time.Duration{0, -1} {
+	for _, wrong := range []time.Duration{0, -1, 100} {
 		if g.SetObjective(wrong) == nil || g.Objective() != after {
 			t.Errorf("an objective of %v was taken", wrong)
 		}

@@ -83,6 +83,14 @@ func Pause(ctx context.Context, d time.Duration) bool {
 // system.
 type ServingKey struct{}
 
+// RefusedBelow tells the request that ctx is of, if any, that a call made on its behalf was refused. A context that answers
+// to ServingKey hears of it if what it answers with has a method RefusedBelow, whatever protocols the two speak.
+func RefusedBelow(ctx context.Context) {
+	if served, ok := ctx.Value(ServingKey{}).(interface{ RefusedBelow() }); ok {
+		served.RefusedBelow()
+	}
+}
+
 // Serving reports whether ctx is of a request that a server of this process works
 // on.
 func Serving(ctx context.Context) bool { return ctx.Value(ServingKey{}) != nil }

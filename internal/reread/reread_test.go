@@ -2,12 +2,17 @@ package reread
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What the files hold is taken once for each change; what does not fit leaves it alone.
@@ -52,5 +57,29 @@ func TestLook(t *testing.T) {
 		if taken != step.taken || loads != step.loads || !strings.Contains(out.String(), step.log) || step.log == "" && out.Len() > 0 {
 			t.Errorf("%q: taken %q after %d loads, logged %q; want %q, %d, %q", step.text, taken, loads, out.String(), step.taken, step.loads, step.log)
 		}
+	}
+}
+
+// The log names each certificate with its expiry, the first to expire first, and not without end.
+func TestExpiry(t *testing.T) {
+	of := func(names ...string) *tls.Config {
+		c := new(tls.Config)
+		for i, name := range names {
+			leaf := &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotAfter: time.Date(2030-i%2, 1, 2, 3, 4, 5, 0, time.UTC)}
+			c.Certificates = append(c.Certificates, tls.Certificate{Leaf: leaf})
+		}
+		return c
+	}
+	for want, c := range map[string]*tls.Config{
+		"[]": nil,
+		"[subject CN=a expires 2030-01-02T03:04:05Z]":                                         of("a"),
+		"[certificates CN=b expires 2029-01-02T03:04:05Z, CN=a expires 2030-01-02T03:04:05Z]": of("a", "b"),
+	} {
+		if got := fmt.Sprint(Expiry(c)); got != want {
+			t.Errorf("%s, expected %s", got, want)
+		}
+	}
+	if got := fmt.Sprint(Expiry(of(make([]string, mostNamed+3)...))); !strings.HasSuffix(got, " more 3]") {
+		t.Errorf("%s, expected how many more there are", got)
 	}
 }

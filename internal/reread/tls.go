@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -74,24 +76,36 @@ func (s Server) Newest(whose ...any) (*tls.Config, *File, error) {
 	return outer, f, nil
 }
 
-// Expiry is what the log says of a configuration's certificates: of several, the one that
-// expires first.
+// mostNamed is how many certificates a line of the log names.
+const mostNamed = 16
+
+// Expiry is what the log says of a configuration's certificates: of several, those that expire
+// first, in that order.
 func Expiry(c *tls.Config) []any {
 	if c == nil {
 		return nil
 	}
-	var first *x509.Certificate
+	var all []*x509.Certificate
 	for i := range c.Certificates {
-		if leaf := c.Certificates[i].Leaf; leaf != nil && (first == nil || leaf.NotAfter.Before(first.NotAfter)) {
-			first = leaf
+		if leaf := c.Certificates[i].Leaf; leaf != nil {
+			all = append(all, leaf)
 		}
 	}
-	if first == nil {
+	slices.SortStableFunc(all, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+	until := func(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
+	switch len(all) {
+	case 0:
 		return nil
+	case 1:
+		return []any{"subject", all[0].Subject.String(), "expires", until(all[0])}
 	}
-	out := []any{"subject", first.Subject.String(), "expires", first.NotAfter.UTC().Format(time.RFC3339)}
-	if n := len(c.Certificates); n > 1 {
-		out = append(out, "certificates", n)
+	var named []string
+	for _, c := range all[:min(len(all), mostNamed)] {
+		named = append(named, c.Subject.String()+" expires "+until(c))
+	}
+	out := []any{"certificates", strings.Join(named, ", ")}
+	if n := len(all) - len(named); n > 0 {
+		out = append(out, "more", n)
 	}
 	return out
 }

@@ -104,7 +104,7 @@ func (c *checker) wrong(path, value, want string) {
 func (c *checker) times() {
 	w := c.world
 	if w.Objective == 0 {
-		c.wrong("objective", "", "the latency that clients are to see, for example 100ms")
+		c.wrong("objective", "", "the latency that clients should see, for example 100ms")
 	} else {
 		c.duration("objective", w.Objective, time.Microsecond)
 	}

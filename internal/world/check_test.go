@@ -46,7 +46,7 @@ var spoiled = []struct {
 	spoil func(w *World)
 	want  string // lines
 }{
-	{"nothing at all", func(w *World) { *w = World{} }, `objective: missing, expected the latency that clients are to see, for example 100ms
+	{"nothing at all", func(w *World) { *w = World{} }, `objective: missing, expected the latency that clients should see, for example 100ms
 length: missing, expected the time that the run takes, for example 30s
 services: missing, expected one service or more
 clients: missing, expected one group or more`},

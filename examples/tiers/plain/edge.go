@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	pb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // retries has grpc try a call again that did not reach the store.
@@ -22,12 +22,12 @@ func Edge(address, store string) (*http.Server, error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.Handle("GET /metrics", promhttp.Handler())
 	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, r *http.Request) {
-		order, err := pb.NewHealthClient(conn).Check(r.Context(), &pb.HealthCheckRequest{Service: "orders"})
-		if err != nil {
+		order := new(wrapperspb.StringValue)
+		if err := conn.Invoke(r.Context(), "/shop.Store/Order", wrapperspb.String(r.URL.Query().Get("id")), order); err != nil {
 			http.Error(w, "the store failed", http.StatusBadGateway)
 			return
 		}
-		_, _ = w.Write([]byte(order.Status.String()))
+		_, _ = w.Write([]byte(order.Value))
 	})
 	server := &http.Server{Addr: address, Handler: mux}
 	server.RegisterOnShutdown(func() { conn.Close() })

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"context"
 	"net"
 	"net/http"
 
@@ -8,15 +9,36 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	pb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Store is the service behind the edge. It borrows the messages of the health protocol, to do
-// without generated code, and its health check is the one of grpc.
+// Store is the service behind the edge. Its health check is the one of grpc.
 func Store(listener, metrics net.Listener) error {
 	server := grpc.NewServer()
-	checks := health.NewServer()
-	checks.SetServingStatus("orders", pb.HealthCheckResponse_SERVING)
-	pb.RegisterHealthServer(server, checks)
+	pb.RegisterHealthServer(server, health.NewServer())
+	server.RegisterService(&store, nil)
 	go http.Serve(metrics, promhttp.Handler())
 	return server.Serve(listener)
 }
+
+// store is what protoc would generate from
+//
+//	service Store { rpc Order(google.protobuf.StringValue) returns (google.protobuf.StringValue); }
+//
+// in package shop.
+var store = grpc.ServiceDesc{ServiceName: "shop.Store", Methods: []grpc.MethodDesc{{
+	MethodName: "Order",
+	Handler: func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		id := new(wrapperspb.StringValue)
+		if err := decode(id); err != nil {
+			return nil, err
+		}
+		order := func(_ context.Context, id any) (any, error) {
+			return wrapperspb.String("order " + id.(*wrapperspb.StringValue).Value), nil
+		}
+		if intercept == nil {
+			return order(ctx, id)
+		}
+		return intercept(ctx, id, &grpc.UnaryServerInfo{FullMethod: "/shop.Store/Order"}, order)
+	},
+}}}

@@ -1,0 +1,66 @@
+package spillgate_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate"
+)
+
+// What the comments of the re-exported types list is there: go doc shows no fields and methods of an alias, so these
+// lists are all that it says.
+func TestListedNames(t *testing.T) {
+	types := map[string]reflect.Type{
+		"Gate": reflect.TypeFor[*spillgate.Gate](), "Config": reflect.TypeFor[spillgate.Config](), "Admission": reflect.TypeFor[spillgate.Admission](),
+		"Schedule": reflect.TypeFor[spillgate.Schedule](), "Wallet": reflect.TypeFor[spillgate.Wallet](), "Refusal": reflect.TypeFor[spillgate.Refusal](),
+		"Reason": reflect.TypeFor[spillgate.Reason](), "Tags": reflect.TypeFor[spillgate.Tags](), "Stats": reflect.TypeFor[spillgate.Stats](),
+		"Culprit": reflect.TypeFor[spillgate.Culprit](),
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "spillgate.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := regexp.MustCompile(`(?m)^\t(\w+(?:, \w+)*)[( ]`)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		listed := entry.FindAllStringSubmatch(spec.Doc.Text(), -1)
+		of := types[spec.Name.Name]
+		if of == nil {
+			if len(listed) > 0 {
+				t.Errorf("%s has a list, and this test does not know it", spec.Name.Name)
+			}
+			return true
+		}
+		if len(listed) < 2 {
+			t.Errorf("%s lists %d names, expected some", spec.Name.Name, len(listed))
+		}
+		for _, line := range listed {
+			for name := range strings.SplitSeq(line[1], ", ") {
+				if !has(of, name) {
+					t.Errorf("%s has no %s", spec.Name.Name, name)
+				}
+			}
+		}
+		return true
+	})
+}
+
+// has reports whether a type has an exported method or field called name.
+func has(of reflect.Type, name string) bool {
+	if _, ok := of.MethodByName(name); ok {
+		return true
+	}
+	if of.Kind() != reflect.Struct {
+		return false
+	}
+	field, ok := of.FieldByName(name)
+	return ok && field.IsExported()
+}
