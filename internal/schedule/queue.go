@@ -268,7 +268,9 @@ func (q *Queue) link(t *Task) {
 	s := q.standing(t)
 	t.leaf = q.leaf(s.class, t.Workflow)
 	if !q.lineOnly() {
+		was := t.leaf.order.first()
 		t.leaf.line(q, t, s)
+		q.follow(t.leaf, was)
 	}
 	t.leaf.ages.insert(t)
 	for n := t.leaf; n != nil; n = n.parent {
@@ -281,7 +283,9 @@ func (q *Queue) link(t *Task) {
 
 // unlink undoes link.
 func (q *Queue) unlink(t *Task) {
+	was := t.leaf.order.first()
 	t.leaf.order.remove(t)
+	q.follow(t.leaf, was)
 	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)
 	for n := t.leaf; n != nil; n = n.parent {
