@@ -6,9 +6,9 @@ import (
 )
 
 // Queue holds the tasks that wait for one resource. It is not safe for concurrent
-// use. Calls take time logarithmic in the number of waiting tasks and of workflows that
-// have tasks waiting, Ahead linear in the latter; only the first task of a workflow, and
-// growing, allocate.
+// use. Calls take time logarithmic in the number of waiting tasks and, on average over many
+// calls because Next does what others put off, of workflows that have tasks waiting; Ahead
+// takes time linear in the latter. Only the first task of a workflow, and growing, allocate.
 type Queue struct {
 	cfg      Config
 	root     node
