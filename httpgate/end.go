@@ -57,7 +57,7 @@ func (w *writer) refused(err error, arrived mono.Time) End {
 
 // ended is the end of a request whose handler ran.
 func (w *writer) ended() End {
-	out := End{Target: w.target, Admitted: true, Reason: w.in.ticket.Would(), Waited: w.in.ticket.Queued(), Service: live.Now().Sub(w.began)}
+	out := End{Target: w.target, Admitted: true, Reason: w.in.ticket.Would(), Waited: w.in.ticket.Queued(), Service: live.Now().Sub(w.in.ticket.Began())}
 	if refusal := w.seat.refused(); refusal != nil {
 		out.Admitted, out.Reason, out.Refusal = false, refusal.Reason, refusal.ID
 	} else if w.cut {

@@ -124,11 +124,6 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, from *c
 	t.gate.Untagged().Served(tags)
 	in := &w.in
 	in.Context, in.r, in.path, in.grpc = ctx, r, r.URL.Path, w.grpc
-	in.tags.Workflow, in.tags.Class, in.tags.Priority = tags.Workflow, tags.Class, tags.Priority
-	in.tags.Attempt, in.tags.Total, in.tags.Elapsed = tags.Attempt, tags.Total, tags.Elapsed
-	if in.tags == (wire.Tags{}) {
-		in.tags = live.TagsFrom(ctx) // of a handler further out
-	}
 	_, in.limited = ctx.Deadline()
 
 	request, cancel := h.request(in, r, tags)
@@ -149,11 +144,7 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, from *c
 	if in.ticket.Waited() {
 		spanevent.Waited(ctx, spanevent.SlotWait, in.ticket.Queued())
 	}
-	w.began = in.ticket.Began()
-	in.admitted, in.tags.Total = true, in.ticket.Total()
-	if class, ok := in.ticket.Class(); ok {
-		in.tags.Class = class
-	}
+	in.admit(ctx, tags)
 	if cancel {
 		if watched, may := in.ticket.Watch(in.Context); may {
 			in.Context, in.watched = watched, true
@@ -294,7 +285,7 @@ type served struct {
 	path string        // of r, which handlers may change
 	kind string        // empty: as method and path have it
 
-	tags     wire.Tags   // nobody writes to them once the handler runs
+	tags     *wire.Tags  // nil if they say nothing, as mostly; nobody writes to them once the handler runs
 	ticket   live.Ticket // to be looked at once admitted
 	admitted bool
 	grpc     bool
@@ -304,6 +295,24 @@ type served struct {
 	below atomic.Bool
 	// ignored is set by Ignore.
 	ignored atomic.Bool
+}
+
+// admit notes that the request, whose tags the server believes as far as they came here, may run. ctx is that of a
+// handler further out.
+func (s *served) admit(ctx context.Context, tags *wire.Tags) {
+	passed := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority,
+		Attempt: tags.Attempt, Total: tags.Total, Elapsed: tags.Elapsed}
+	if passed == (wire.Tags{}) {
+		passed = live.TagsFrom(ctx)
+	}
+	s.admitted, passed.Total = true, s.ticket.Total()
+	if class, ok := s.ticket.Class(); ok {
+		passed.Class = class
+	}
+	if passed != (wire.Tags{}) {
+		s.tags = new(wire.Tags)
+		*s.tags = passed
+	}
 }
 
 // Kind is what the request does: see live.Kind.
@@ -359,7 +368,9 @@ func (s *served) Value(key any) any {
 	case servedKey{}, live.ServingKey{}:
 		return s
 	case live.TagsKey{}:
-		return &s.tags
+		if s.tags != nil {
+			return s.tags
+		}
 	}
 	if s.admitted {
 		switch key {

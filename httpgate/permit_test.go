@@ -144,13 +144,14 @@ func TestFlushGivesTheSlotBack(t *testing.T) {
 // An answer whose caller read for more than half of the time says nothing about the
 // server.
 func TestASlowReaderIsNoSample(t *testing.T) {
+	took := live.Now().Sub(0) // since the origin of the clock, when a ticket began that says nothing: an hour or more
 	for _, tt := range []struct {
-		blocked time.Duration // of an hour
+		blocked time.Duration // of sixty
 		want    work.Outcome
-	}{{0, work.Done}, {29 * time.Minute, work.Done}, {31 * time.Minute, work.Released}, {59 * time.Minute, work.Released}} {
-		w := &writer{in: served{Context: t.Context()}, began: live.Now().Add(-time.Hour), slow: &slowReader{blocked: tt.blocked}}
+	}{{0, work.Done}, {29, work.Done}, {31, work.Released}, {59, work.Released}} {
+		w := &writer{in: served{Context: t.Context()}, slow: &slowReader{blocked: tt.blocked * took / 60}}
 		if got := w.result(true); got != tt.want {
-			t.Errorf("%v of an hour in writing: %v, expected %v", tt.blocked, got, tt.want)
+			t.Errorf("%d of 60 parts of the time in writing: %v, expected %v", tt.blocked, got, tt.want)
 		}
 	}
 }

@@ -52,11 +52,10 @@ type writer struct {
 	before   uint8 // targets that the request was at before
 	another  *Target
 
-	began mono.Time
-	size  int64
-	slow  *slowReader // of what is beyond smallBody, or flushed
-	seat  *seat       // nil: the body takes no part in holding the slot
-	shed  *wire.Shed  // from further down, nil: none
+	size int64
+	slow *slowReader // of what is beyond smallBody, or flushed
+	seat *seat       // nil: the body takes no part in holding the slot
+	shed *wire.Shed  // from further down, nil: none
 }
 
 // SetOutcome says how the request ended that w answers, where the handler knows
@@ -407,7 +406,7 @@ func (w *writer) result(returned bool) work.Outcome {
 		return work.Ignored
 	case w.in.Err() != nil:
 		return work.Ignored // the caller left, or its time is over
-	case w.slow != nil && w.slow.blocked > 0 && 2*w.slow.blocked > live.Now().Sub(w.began):
+	case w.slow != nil && w.slow.blocked > 0 && 2*w.slow.blocked > live.Now().Sub(w.in.ticket.Began()):
 		return work.Released // the caller was the slow one
 	}
 	return work.Done
@@ -454,7 +453,7 @@ func (w *writer) put(prefix string, left bool) {
 		w.in.ticket.Answer(&r)
 	}
 	if left && r.HasGrant && !r.HasProgress && w.result(true).Executed() {
-		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.began)
+		r.HasProgress, r.Progress.Service = true, live.Now().Sub(w.in.ticket.Began())
 	}
 	if r == (wire.Reply{}) {
 		return

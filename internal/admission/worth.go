@@ -219,27 +219,28 @@ func (w *worth) places(n int, gap, load float64) float64 {
 	for i := 1; i <= n; i++ {
 		weight = 1 + weight*float64(i)/(load*float64(n))
 	}
-	good := load * (weight - 1) * w.within(all)
+	var value, share [steps + 1]float64
+	share[0] = w.within(all)
+	good := load * (weight - 1) * share[0]
 	step := max(1, math.Ceil(all/gap/steps))
 	decay := math.Pow(load, -step)
 	best, most := good/weight, 0.0
-	var value [steps + 1]float64
 	value[0] = best
 	k := 1
 	for ; k <= steps; k++ {
 		wait := float64(k) * step * gap
-		share := w.within(all - wait)
-		if share == 0 {
+		share[k] = w.within(all - wait)
+		if share[k] == 0 {
 			break
 		}
 		weight = weight*decay + step
-		good = good*decay + step*share
+		good = good*decay + step*share[k]
 		value[k] = good / weight
 		best = max(best, value[k])
 	}
-	late, found := spoiled*w.within(all), false
+	late, found := spoiled*share[0], false
 	for i := range k {
-		if value[i] >= flat*best && (!found || w.within(all-float64(i)*step*gap) >= late) {
+		if value[i] >= flat*best && (!found || share[i] >= late) {
 			most, found = float64(i)*step, true
 		}
 	}

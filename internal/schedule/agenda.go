@@ -1,15 +1,29 @@
 package schedule
 
 // agenda is a binary heap of the children in a ring, by the turn in which each can be
-// served. Every child knows its place in it.
+// served. Every child knows its place in it. Most of what is charged puts a turn off, and
+// most turns come in the order of the ring, so a child that is put off keeps its place until
+// it is first: listed is never after served.
 type agenda []*node
 
 func (n *node) before(m *node) bool {
-	return n.served < m.served || n.served == m.served && n.label < m.label
+	return n.listed < m.listed || n.listed == m.listed && n.label < m.label
+}
+
+// first returns the child that can be served first.
+func (a *agenda) first() *node {
+	for {
+		c := (*a)[0]
+		if c.listed == c.served {
+			return c
+		}
+		c.listed = c.served
+		a.down(c)
+	}
 }
 
 func (a *agenda) push(n *node) {
-	n.place = len(*a)
+	n.place, n.listed = len(*a), n.served
 	*a = append(*a, n)
 	a.up(n)
 }
@@ -27,11 +41,17 @@ func (a *agenda) remove(n *node) {
 	}
 }
 
-// fix finds the place of n, whose turn changed.
+// fix finds the place of n, where another one was.
 func (a *agenda) fix(n *node) {
 	if !a.up(n) {
 		a.down(n)
 	}
+}
+
+// advance finds the place of n, whose turn comes earlier than it was listed.
+func (a *agenda) advance(n *node) {
+	n.listed = n.served
+	a.up(n)
 }
 
 func (a *agenda) up(n *node) (moved bool) {

@@ -55,10 +55,14 @@ const nowhere = -1
 
 // remove takes t out if it is in h.
 func (h *heap) remove(t *Task) {
-	i, last := t.places[h.which], len(h.entries)-1
-	if i == nowhere {
-		return
+	if i := t.places[h.which]; i != nowhere {
+		h.take(t, i)
 	}
+}
+
+// take takes out t, which is at i. It is apart so that remove can be inlined: most tasks are in one heap.
+func (h *heap) take(t *Task, i int) {
+	last := len(h.entries) - 1
 	e := h.entries[last]
 	h.entries[last] = entry{} // or it would keep a task from being collected
 	h.entries = h.entries[:last]
@@ -66,6 +70,13 @@ func (h *heap) remove(t *Task) {
 	if i < last {
 		h.put(i, e)
 	}
+}
+
+// replace puts e in place of the task of another, which is in h.
+func (h *heap) replace(t *Task, e entry) {
+	i := t.places[h.which]
+	t.places[h.which] = nowhere
+	h.put(i, e)
 }
 
 // put places e at i, whose entry is gone, or wherever it belongs from there.

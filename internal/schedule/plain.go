@@ -8,9 +8,10 @@ import (
 // plain says what all waiting tasks have in common, so that one structure serves where
 // two would be kept. In FIFO with one priority the line of a leaf is the order, and no
 // heap is. In EDF and LSTF, with one priority and the same time from the key to the
-// loss, the first in the order of a class is also the first to be lost, and the heap of
-// losses is empty. The first task with something else of its own ends it, until the
-// queue has been empty.
+// loss, the first in the order of a leaf is also its first to be lost. The heap of losses
+// then is empty without Fair, as there are but two leaves, and has the first task of each
+// leaf with it. The first task with something else of its own ends it, until the queue
+// has been empty.
 type plain struct {
 	holds    bool
 	priority work.Priority
@@ -19,10 +20,9 @@ type plain struct {
 
 const unknown = -1
 
-// one reports whether the order of q may do with one structure at all. With Fair there
-// are too many leaves to look through for the first to be lost, and with Senders some tasks are not in the order yet.
+// one reports whether the order of q may do with one structure at all. With Senders some tasks are not in the order yet.
 func (c *Config) one() bool {
-	return c.Order == FIFO || c.Order.ByDeadline() && !c.Fair && c.Senders == 0
+	return c.Order == FIFO || c.Order.ByDeadline() && c.Senders == 0
 }
 
 // admit keeps q plain with t, which is about to wait, or ends that.
@@ -62,7 +62,16 @@ func (t *Task) lastIn(l *list) bool {
 // in their number.
 func (q *Queue) spread() {
 	q.plain.holds = false
-	if q.cfg.Order != FIFO {
+	switch {
+	case q.cfg.Order == FIFO:
+	case q.cfg.Fair:
+		for t := q.arrivals.head; t != nil; t = t.links[ofQueue].next {
+			if t.places[byLoss] == nowhere {
+				q.expect(t)
+			}
+		}
+		return
+	default:
 		for class := range q.classes {
 			for t := q.classes[class].ages.head; t != nil; t = t.links[ofLeaf].next {
 				q.expect(t)
@@ -91,6 +100,34 @@ func (n *node) heapLine(q *Queue) {
 // lineOnly reports whether leaves need no heap.
 func (q *Queue) lineOnly() bool { return q.plain.holds && q.cfg.Order == FIFO }
 
+// firstsOnly reports whether the heap of losses has the first task of each leaf alone.
+func (q *Queue) firstsOnly() bool { return q.plain.holds && q.cfg.Fair && q.cfg.Order != FIFO }
+
+// follow has the heap of losses follow the order of a leaf, where a task was the first, nil if
+// none waited there, if it has the first tasks alone.
+func (q *Queue) follow(leaf *node, was *Task) {
+	if first := leaf.order.first(); first != was && q.firstsOnly() {
+		q.replace(leaf, was, first)
+	}
+}
+
+// replace is apart so that follow can be inlined: mostly the first task stays.
+func (q *Queue) replace(leaf *node, was, first *Task) {
+	at := int64(mono.Never)
+	if first != nil {
+		at = leaf.order.entries[0].key
+	}
+	listed := was != nil && was.places[byLoss] != nowhere
+	switch {
+	case listed && at != int64(mono.Never):
+		q.losses.replace(was, entry{key: at + q.plain.offset, task: first})
+	case listed:
+		q.losses.remove(was)
+	case at != int64(mono.Never):
+		q.losses.push(entry{key: at + q.plain.offset, task: first})
+	}
+}
+
 // expect notes when t will be lost.
 func (q *Queue) expect(t *Task) {
 	if at := t.lost(); at != mono.Never {
@@ -100,7 +137,7 @@ func (q *Queue) expect(t *Task) {
 
 // losing returns the task that is lost first, and when; nil and mono.Never if none is.
 func (q *Queue) losing() (*Task, mono.Time) {
-	if !q.plain.holds || q.cfg.Order == FIFO {
+	if !q.plain.holds || q.cfg.Fair || q.cfg.Order == FIFO {
 		if len(q.losses.entries) == 0 {
 			return nil, mono.Never
 		}

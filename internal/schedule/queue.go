@@ -6,9 +6,9 @@ import (
 )
 
 // Queue holds the tasks that wait for one resource. It is not safe for concurrent
-// use. Calls take time logarithmic in the number of waiting tasks and of workflows that
-// have tasks waiting, Ahead linear in the latter; only the first task of a workflow, and
-// growing, allocate.
+// use. Calls take time logarithmic in the number of waiting tasks and, on average over many
+// calls because Next does what others put off, of workflows that have tasks waiting; Ahead
+// takes time linear in the latter. Only the first task of a workflow, and growing, allocate.
 type Queue struct {
 	cfg      Config
 	root     node
@@ -268,7 +268,9 @@ func (q *Queue) link(t *Task) {
 	s := q.standing(t)
 	t.leaf = q.leaf(s.class, t.Workflow)
 	if !q.lineOnly() {
+		was := t.leaf.order.first()
 		t.leaf.line(q, t, s)
+		q.follow(t.leaf, was)
 	}
 	t.leaf.ages.insert(t)
 	for n := t.leaf; n != nil; n = n.parent {
@@ -281,7 +283,9 @@ func (q *Queue) link(t *Task) {
 
 // unlink undoes link.
 func (q *Queue) unlink(t *Task) {
+	was := t.leaf.order.first()
 	t.leaf.order.remove(t)
+	q.follow(t.leaf, was)
 	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)
 	for n := t.leaf; n != nil; n = n.parent {

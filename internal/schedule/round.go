@@ -21,7 +21,8 @@ const depth = 2
 // (Shreedhar and Varghese), in the form that lets the last task of a turn overdraw,
 // because what a task costs is certain only when it is done. Rounds in which
 // no child could be served are not walked but counted: a child is told of its turns
-// when something else about it changes, and the agenda says which can be served first.
+// when something else about it changes, and the agenda says which can be served first where
+// the next in the ring cannot.
 type node struct {
 	// As one of its parent's children. deficit and granted include the turns up to
 	// told; see left.
@@ -34,6 +35,7 @@ type node struct {
 	label      uint64        // ascends along the ring, but for one place where a round ends
 	told       int64         // the first round whose turn it was not told of
 	served     int64         // the round in which its turn can serve a task, if none is before
+	listed     int64         // the same, as the agenda has it
 	place      int           // in the agenda
 
 	// As a parent. turn is the child whose turn it is, or was the last, or while
@@ -105,10 +107,9 @@ func (n *node) plan() {
 }
 
 func (n *node) schedule() {
-	served := n.told + n.vain()
-	if served != n.served {
-		n.served = served
-		n.parent.agenda.fix(n)
+	n.served = n.told + n.vain()
+	if n.served < n.listed {
+		n.parent.agenda.advance(n)
 	}
 }
 
@@ -131,7 +132,10 @@ func (n *node) pick() (child *node, grants int64) {
 		return n.turn, 0
 	}
 	n.turn.schedule()
-	child = n.agenda[0]
+	if child = n.turn.next; child.served == child.turns() {
+		return child, 1 // no other one has a turn before
+	}
+	child = n.agenda.first()
 	return child, child.served - child.turns() + 1
 }
 
