@@ -37,6 +37,8 @@ const (
 	// pingAfter is how long an HTTP/2 connection to an upstream may be silent
 	// before it must prove that it is alive, and how long the proof may take.
 	pingAfter = 15 * time.Second
+	// continueAfter is how long a body is held back for which a request expects 100 Continue of an upstream.
+	continueAfter = time.Second
 )
 
 // upstream is one server behind the proxy and its gate.
@@ -129,8 +131,9 @@ func (p *Proxy) newUpstream(g *group, u Upstream, learned *live.Learned) (*upstr
 	return up, nil
 }
 
-// newTransport returns the connections to one upstream. No proxy is taken from
-// the environment: the upstream is what the configuration says.
+// newTransport returns what speaks HTTP/2 with one upstream, and HTTP/1 where that is all it can. No proxy is
+// taken from the environment: the upstream is what the configuration says. With https, who makes it says how
+// hands are shaken.
 func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *http.Transport {
 	t := &http.Transport{
 		DialContext:            dial,
@@ -140,7 +143,7 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 		MaxIdleConns:           idleConnections,
 		MaxIdleConnsPerHost:    idleConnections,
 		IdleConnTimeout:        l.IdleTimeout,
-		ExpectContinueTimeout:  time.Second,
+		ExpectContinueTimeout:  continueAfter,
 		DisableCompression:     true, // the client's Accept-Encoding decides
 		Protocols:              new(http.Protocols),
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
@@ -151,7 +154,6 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 	case "https":
 		t.Protocols.SetHTTP1(true)
 		t.Protocols.SetHTTP2(true)
-		t.DialTLSContext = securely(dial, tlsConfig, l.Connect)
 	default:
 		t.Protocols.SetHTTP1(true)
 	}
@@ -159,14 +161,13 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 }
 
 // http1Key is the key under which the context of a request says that its connection must speak
-// HTTP/1.1: it asks to be upgraded, and HTTP/2 knows no such thing. http.Transport has such
-// connections apart from others, and dials each with the context of the request that it is for.
+// HTTP/1.1: it asks to be upgraded, and HTTP/2 knows no such thing. What dials has the context's values.
 type http1Key struct{}
 
 // securely returns what dials and shakes hands. A handshake that fails is a connection that could
 // not be made: nothing of a request was sent. http.Transport, which would shake hands itself, does
-// not tell such an error from that of a request.
-func securely(dial dialer, config *tls.Config, timeout time.Duration) dialer {
+// not tell such an error from that of a request. agreed is told the protocol where there was a choice.
+func securely(dial dialer, config *tls.Config, timeout time.Duration, agreed func(protocol string)) dialer {
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
 	first := config.Clone()
@@ -190,6 +191,9 @@ func securely(dial dialer, config *tls.Config, timeout time.Duration) dialer {
 		if err := secure.HandshakeContext(ctx); err != nil {
 			c.Close()
 			return nil, &net.OpError{Op: "dial", Net: "tls", Addr: c.RemoteAddr(), Err: err}
+		}
+		if ctx.Value(http1Key{}) == nil {
+			agreed(secure.ConnectionState().NegotiatedProtocol)
 		}
 		return secure, nil
 	}
