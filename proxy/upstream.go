@@ -56,7 +56,8 @@ type upstream struct {
 	gate        *live.Gate
 	made        Config // what the gate was made by; the objective is the gate's
 	calls       atomic.Pointer[http.RoundTripper]
-	shared      map[string]bool // workflows that ever had a share; with the lock of p
+	sends       http.RoundTripper // by calls
+	shared      map[string]bool   // workflows that ever had a share; with the lock of p
 	target      *httpgate.Target
 	base        *connections
 	keys        *reread.File // of base
@@ -111,24 +112,27 @@ func (p *Proxy) newUpstream(g *group, u Upstream, learned *live.Learned) (*upstr
 		return nil, err
 	}
 	up.calls.Store(up.caller(cfg.Objective))
+	up.sends = &judged{up}
 	reverse := &httputil.ReverseProxy{
-		Rewrite:    up.rewrite,
-		Transport:  &judged{up},
-		BufferPool: p.buffers,
-		ModifyResponse: func(r *http.Response) error {
-			if v := p.visitOf(r.Request); v != nil {
-				v.answered(r)
-			}
-			if b, _ := r.Request.Body.(*requestBody); r.StatusCode != http.StatusSwitchingProtocols {
-				b.last(r.Header)
-			}
-			return nil
-		},
-		ErrorHandler: up.fail,
-		ErrorLog:     log.New(io.Discard, "", 0), // what matters comes to fail
+		Rewrite:        up.rewrite,
+		Transport:      up.sends,
+		BufferPool:     p.buffers,
+		ModifyResponse: func(r *http.Response) error { up.answered(r); return nil },
+		ErrorHandler:   up.fail,
+		ErrorLog:       log.New(io.Discard, "", 0), // what matters comes to fail
 	}
 	up.target = httpgate.NewTarget(up.gate, up.serve(reverse))
 	return up, nil
+}
+
+// answered takes the header of an answer, before it is passed on.
+func (u *upstream) answered(r *http.Response) {
+	if v := u.p.visitOf(r.Request); v != nil {
+		v.answered(r)
+	}
+	if b, _ := r.Request.Body.(*requestBody); r.StatusCode != http.StatusSwitchingProtocols {
+		b.last(r.Header)
+	}
 }
 
 // newTransport returns what speaks HTTP/2 with one upstream, and HTTP/1 where that is all it can. No proxy is

@@ -25,6 +25,6 @@
 // answer, or Close of its body, no goroutine is left but one that waits for the request's body.
 //
 // What this package does not do: HTTP/2, CONNECT, proxies, compression, redirects, cookies, a limit on
-// connections in use. Of httptrace it calls only Got1xxResponse. A request header of up to 16 KiB is
+// connections in use. Of httptrace it calls only Got1xxResponse, for whoever has no [Watch]. A request header of up to 16 KiB is
 // written before anything is read, because every system takes as much without its reader.
 package http1

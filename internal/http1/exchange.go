@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +15,9 @@ import (
 )
 
 const (
-	// atOnce is how much is written before anything is read: the least that every system takes into its
-	// buffers on a connection without unread bytes (Linux: the middle value of tcp_wmem).
+	// atOnce is how much is written before anything is read: what systems take into their buffers on a
+	// connection on which all is read (Linux: the middle value of tcp_wmem), so that the write does not wait
+	// for a server that answers first.
 	atOnce = 16 << 10
 	// lateWriter is how long the end of an answer waits for the end of its request, so that the connection
 	// can be kept: a server that has read all may answer sooner than the last write returns. As in
@@ -119,7 +119,7 @@ func (x *exchange) attach(head *buffer) error {
 	p := &x.plan
 	defer p.body.Close()
 	at := len(head.b)
-	head.b = append(head.b, make([]byte, p.length)...)
+	head.b = slices.Grow(head.b, int(p.length))[:at+int(p.length)]
 	n, err := io.ReadFull(p.body, head.b[at:])
 	if err == nil {
 		err = ended(p.body)
@@ -161,10 +161,10 @@ func (x *exchange) answer() (*http.Response, error) {
 			resp.TLS = cn.tls
 			return resp, nil
 		}
-		if trace := httptrace.ContextClientTrace(x.r.Context()); trace != nil && trace.Got1xxResponse != nil {
-			if err := trace.Got1xxResponse(code, textproto.MIMEHeader(resp.Header)); err != nil {
-				return nil, err
-			}
+		switch taken, err := x.inform(code, resp.Header); {
+		case err != nil:
+			return nil, err
+		case taken:
 			cn.left = cn.c.cfg.Header // who takes them bounds them
 		}
 	}
@@ -180,7 +180,7 @@ func (x *exchange) pass(resp *http.Response) error {
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols && resp.Header.Get("Upgrade") != "" && httpguts.HeaderValuesContainsToken(resp.Header["Connection"], "upgrade") {
 		if !x.stop() {
-			return errCancelled
+			return context.Cause(x.r.Context())
 		}
 		cn.deadline.reset()
 		resp.Body = &upgraded{conn: cn}
@@ -191,12 +191,10 @@ func (x *exchange) pass(resp *http.Response) error {
 		x.end()
 		return nil
 	}
+	x.begun(resp)
 	x.src, resp.Body = resp.Body, x
 	return nil
 }
-
-// errCancelled stands for the cause of the end of the request's context.
-var errCancelled = errors.New("http1: the request ended")
 
 // end is called once, by what took done, when the answer came to its end. It gives the connection back or closes it.
 func (x *exchange) end() {

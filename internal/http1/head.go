@@ -54,7 +54,7 @@ func (h *buffer) write(r *http.Request) (plan, error) {
 	if r.Close && !httpguts.HeaderValuesContainsToken(r.Header["Connection"], "close") {
 		h.b = append(h.b, "Connection: close\r\n"...)
 	}
-	if err := h.framing(r, &p); err != nil {
+	if err := h.length(r, &p); err != nil {
 		return p, err
 	}
 	for name, values := range r.Header {
@@ -104,8 +104,8 @@ func (h *buffer) start(r *http.Request) error {
 	return nil
 }
 
-// framing writes what says how long the body is.
-func (h *buffer) framing(r *http.Request, p *plan) error {
+// length writes what says how long the body is.
+func (h *buffer) length(r *http.Request, p *plan) error {
 	switch {
 	case p.length < 0:
 		h.b = append(h.b, "Transfer-Encoding: chunked\r\n"...)
@@ -122,8 +122,7 @@ func (h *buffer) framing(r *http.Request, p *plan) error {
 func (h *buffer) trailers(t http.Header) error {
 	sep := "Trailer: "
 	for name, values := range t {
-		switch name = http.CanonicalHeaderKey(name); {
-		case name == "Transfer-Encoding" || name == "Trailer" || name == "Content-Length" || !token(name) || !all(values, text):
+		if name = http.CanonicalHeaderKey(name); framing(name) || !token(name) || !all(values, text) {
 			return fmt.Errorf("http1: invalid trailer %q", name)
 		}
 		h.b = append(h.b, sep...)
@@ -134,6 +133,11 @@ func (h *buffer) trailers(t http.Header) error {
 		h.b = append(h.b, "\r\n"...)
 	}
 	return nil
+}
+
+// framing reports whether a field says where a message ends, which none can after its body.
+func framing(name string) bool {
+	return name == "Transfer-Encoding" || name == "Trailer" || name == "Content-Length"
 }
 
 // field writes a field of each value. No value can end its line: what came from a client was checked when it was

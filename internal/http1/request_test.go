@@ -193,3 +193,21 @@ func TestProbe(t *testing.T) {
 		t.Errorf("%q, %v", body, err)
 	}
 }
+
+// Trailers that a client sent in the end are sent on, but none that says where a message ends.
+func TestLateTrailers(t *testing.T) {
+	r := &http.Request{Method: "POST", URL: &url.URL{Scheme: "http", Host: "server", Path: "/"}, Header: http.Header{}, ContentLength: -1,
+		Trailer: http.Header{"X-A": nil}}
+	r.Body = io.NopCloser(io.MultiReader(strings.NewReader("hello"), at(func() {
+		r.Trailer["X-A"], r.Trailer["Content-Length"], r.Trailer["X-B"] = []string{"1\r\nX-Evil: 2"}, []string{"3"}, []string{"4"}
+	})))
+	got, body, err := sent(t, ours, r)
+	if want := (http.Header{"X-A": {"1  X-Evil: 2"}, "X-B": {"4"}}); err != nil || body != "hello" || !reflect.DeepEqual(got.Trailer, want) {
+		t.Errorf("%v %q, %v", got, body, err)
+	}
+}
+
+// at is a reader that is at its end, where it does something.
+type at func()
+
+func (f at) Read([]byte) (int, error) { f(); return 0, io.EOF }

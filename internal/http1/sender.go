@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -143,11 +144,11 @@ func (s *sender) frame(buf *chunk, n int) []byte {
 func (s *sender) finish() (written bool, err error) {
 	end := buffer{append(make([]byte, 0, 64), "0\r\n"...)}
 	for name, values := range s.x.r.Trailer {
+		if name = http.CanonicalHeaderKey(name); !token(name) || framing(name) {
+			continue // the body is gone, so nobody can be told
+		}
 		for _, v := range values {
-			if !token(name) {
-				continue // as in http.Transport: the body is gone, so nobody can be told
-			}
-			if err := end.field(http.CanonicalHeaderKey(name), []string{oneLine.Replace(v)}); err != nil {
+			if err := end.field(name, []string{oneLine.Replace(v)}); err != nil {
 				return true, err
 			}
 		}
@@ -166,7 +167,7 @@ func ended(body io.Reader) error {
 		n, err := body.Read(b[:])
 		switch {
 		case n > 0:
-			return fmt.Errorf("http1: a body is longer than announced")
+			return errors.New("http1: a body is longer than announced")
 		case err == io.EOF:
 			return nil
 		case err != nil:
