@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -175,6 +176,10 @@ func (s *scripted) asked(t *testing.T, addr, request string) passed {
 			resp.Header.Del("Date")
 		}
 		got.Before, got.Status, got.Answer, got.AnswerErr, got.Length, got.Encoding = before, resp.Status, string(body), err != nil, resp.ContentLength, resp.TransferEncoding
+		if names := strings.Split(resp.Header.Get("Trailer"), ", "); len(names) > 1 { // in any order
+			slices.Sort(names)
+			resp.Header["Trailer"] = names
+		}
 		got.AnswerHeader, got.AnswerTrailer = resp.Header, resp.Trailer
 		return got
 	}
