@@ -101,6 +101,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// InMemory implements http1.InMemory.
+func (b *requestBody) InMemory() bool { return b.taken }
+
 // Close ends the body for good, if it has not ended. An HTTP/1 connection cannot
 // be used for another request after that.
 func (b *requestBody) Close() error {

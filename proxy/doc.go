@@ -13,8 +13,10 @@
 // credits for all of its own clients. To a client that uses Spillgate, the proxy is a
 // server, whose window is the sum over the upstreams.
 //
-// net/http and net/http/httputil do the protocol work: bodies stream in both directions,
-// trailers and upgrades pass, hop-by-hop fields do not.
+// net/http and net/http/httputil do the protocol work, but for upstreams of HTTP/1, to which
+// package http1 sends requests and pass.go forwards those that ask for no upgrade: bodies
+// stream in both directions, trailers and upgrades pass, hop-by-hop fields do not. With
+// https, the last handshake with the upstream says whether it is one of HTTP/1.
 //
 // Failures. If an upstream cannot be reached or breaks off, the answer is 502; if it is too
 // slow, 504. Neither is a refusal or a sample of service time. A request of which nothing

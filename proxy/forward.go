@@ -47,6 +47,10 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			r, end = b.outlive(r)
 			defer end()
 		}
+		if u.http1 && r.Header["Upgrade"] == nil {
+			u.pass(w, r)
+			return
+		}
 		reverse.ServeHTTP(w, r)
 	})
 }

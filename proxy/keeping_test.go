@@ -447,7 +447,7 @@ func TestLeavingClientsAndIdleConnections(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}))
-	c, _, err := connect(Config{}.WithDefaults().Limits, Upstream{URL: "http://" + addr}, "http", time.Second)
+	c, _, err := connect(Config{}.WithDefaults().Limits, Upstream{URL: "http://" + addr}, "http", time.Minute) // no trial closes it before the server does
 	if err != nil {
 		t.Fatal(err)
 	}

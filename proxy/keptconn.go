@@ -2,13 +2,16 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/http1"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -78,9 +81,9 @@ func (k *keeper) wake() {
 
 // failed notes that the server broke off a request that was sent at an instant. If the server closed a
 // kept connection since, that is taken for the cause. Only a failure counts: a server may close idle and
-// upgraded connections at any time, and http.Transport sends a request again that may be.
+// upgraded connections at any time, and a request is sent again that may be.
 func (k *keeper) failed(sent mono.Time, err error) {
-	if err.Error() == errClosedIdle || mono.Time(k.cut.Load()) >= sent {
+	if errors.Is(err, http1.ErrStale) || mono.Time(k.cut.Load()) >= sent {
 		k.stale()
 	}
 }
@@ -95,10 +98,6 @@ func (k *keeper) stale() {
 		time.AfterFunc(0, k.wake) // which closes what is idle
 	}
 }
-
-// errClosedIdle is the text of the error that http.Transport has for a request whose connection the
-// server closed before anything of the request was sent. It exports no value to compare with.
-const errClosedIdle = "http: server closed idle connection"
 
 // watchedConn tells its keeper when a request is sent on it, and when an answer begins.
 type watchedConn struct {
@@ -150,6 +149,14 @@ func (c *watchedConn) Close() error {
 		c.keeper.mu.Unlock()
 	}
 	return c.Conn.Close()
+}
+
+// SyscallConn implements syscall.Conn, for a look at what there is to read.
+func (c *watchedConn) SyscallConn() (syscall.RawConn, error) {
+	if s, ok := c.Conn.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // CloseWrite ends one direction of a connection that was upgraded, where that can be.

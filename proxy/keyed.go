@@ -3,10 +3,15 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/spillgate/spillgate/internal/http1"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/reread"
 )
@@ -46,8 +51,16 @@ func (p *Proxy) serverTLS(l Listener) (*tls.Config, error) {
 
 // connections are those to one server. They are made anew when its certificates change.
 type connections struct {
-	current atomic.Pointer[http.Transport]
+	current atomic.Pointer[ways]
 	keeper  *keeper // nil: connections are always kept
+}
+
+// ways are how a server is reached: over HTTP/1, over HTTP/2, or, with TLS, as the last handshake agreed.
+type ways struct {
+	one *http1.Client   // nil: never
+	two *http.Transport // nil: never; it speaks HTTP/1 too, where a handshake surprises it
+	// only is that the last handshake agreed on HTTP/1.
+	only atomic.Bool
 }
 
 // connect returns the connections to an upstream or to a server that is called through
@@ -58,29 +71,93 @@ func connect(l Limits, u Upstream, scheme string, objective time.Duration) (*con
 	if err != nil {
 		return nil, nil, err
 	}
+	target, mistake := u.target()
+	if mistake != "" {
+		return nil, nil, &Mistake{Field: "url", Value: u.URL, Want: mistake}
+	}
+	host, err := httpguts.PunycodeHostPort(net.JoinHostPort(target.Hostname(), portOf(target)))
+	if err != nil {
+		return nil, nil, err
+	}
 	c, dial := &connections{}, u.dialer(l.Connect)
 	if objective > 0 && scheme == "http" {
 		c.keeper = newKeeper(objective, c.CloseIdleConnections)
 		dial = c.keeper.dialer(dial)
 	}
-	c.current.Store(newTransport(l, scheme, dial, first))
+	c.current.Store(newWays(l, scheme, host, dial, first))
 	renew := func() ([]any, error) {
 		t, err := u.client()
 		if err != nil {
 			return nil, err
 		}
-		c.current.Swap(newTransport(l, scheme, dial, t)).CloseIdleConnections()
+		c.current.Swap(newWays(l, scheme, host, dial, t)).leave()
 		return reread.Expiry(t), nil
 	}
 	return c, reread.New("certificates", []string{u.CA, u.Cert, u.Key}, renew, "upstream", u.label()), nil
 }
 
+// newWays returns the ways to a server at a host and port.
+func newWays(l Limits, scheme, host string, dial dialer, tlsConfig *tls.Config) *ways {
+	w := &ways{}
+	if scheme == "h2c" {
+		w.two = newTransport(l, scheme, dial, tlsConfig)
+		return w
+	}
+	cfg := http1.Config{
+		Dial:   func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", host) },
+		Header: int64(l.AnswerHeader), Response: l.Response, Continue: continueAfter, Idle: idleConnections, IdleTime: l.IdleTimeout,
+	}
+	if scheme == "https" {
+		w.two = newTransport(l, scheme, dial, tlsConfig)
+		secure := securely(dial, tlsConfig, l.Connect, func(protocol string) { w.only.Store(protocol != "h2") })
+		w.two.DialTLSContext = secure
+		cfg.Dial = func(ctx context.Context) (net.Conn, error) {
+			c, err := secure(ctx, "tcp", host)
+			if err == nil && c.(*tls.Conn).ConnectionState().NegotiatedProtocol == "h2" {
+				c.Close()
+				return nil, http1.ErrOther
+			}
+			return c, err
+		}
+	}
+	w.one = http1.New(cfg)
+	return w
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *ways) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case w.two == nil:
+		return w.one.RoundTrip(r)
+	case w.one == nil:
+		return w.two.RoundTrip(r)
+	}
+	upgrade := r.Header["Upgrade"] != nil
+	if upgrade {
+		r = r.WithContext(context.WithValue(r.Context(), http1Key{}, true))
+	}
+	if upgrade || w.only.Load() {
+		resp, err := w.one.RoundTrip(r)
+		if !errors.Is(err, http1.ErrOther) {
+			return resp, err
+		}
+	}
+	return w.two.RoundTrip(r)
+}
+
+// leave has no connection kept any more.
+func (w *ways) leave() {
+	if w.one != nil {
+		w.one.Close()
+	}
+	if w.two != nil {
+		w.two.CloseIdleConnections()
+	}
+}
+
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.keeper == nil {
-		if r.Header["Upgrade"] != nil && r.URL.Scheme == "https" {
-			r = r.WithContext(context.WithValue(r.Context(), http1Key{}, true))
-		}
 		return c.current.Load().RoundTrip(r)
 	}
 	sent := live.Now()
@@ -92,4 +169,12 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes those that no request uses.
-func (c *connections) CloseIdleConnections() { c.current.Load().CloseIdleConnections() }
+func (c *connections) CloseIdleConnections() {
+	w := c.current.Load()
+	if w.one != nil {
+		w.one.CloseIdleConnections()
+	}
+	if w.two != nil {
+		w.two.CloseIdleConnections()
+	}
+}

@@ -37,6 +37,8 @@ const (
 	// pingAfter is how long an HTTP/2 connection to an upstream may be silent
 	// before it must prove that it is alive, and how long the proof may take.
 	pingAfter = 15 * time.Second
+	// continueAfter is how long a body is held back for which a request expects 100 Continue of an upstream.
+	continueAfter = time.Second
 )
 
 // upstream is one server behind the proxy and its gate.
@@ -54,7 +56,8 @@ type upstream struct {
 	gate        *live.Gate
 	made        Config // what the gate was made by; the objective is the gate's
 	calls       atomic.Pointer[http.RoundTripper]
-	shared      map[string]bool // workflows that ever had a share; with the lock of p
+	sends       http.RoundTripper // by calls
+	shared      map[string]bool   // workflows that ever had a share; with the lock of p
 	target      *httpgate.Target
 	base        *connections
 	keys        *reread.File // of base
@@ -109,28 +112,32 @@ func (p *Proxy) newUpstream(g *group, u Upstream, learned *live.Learned) (*upstr
 		return nil, err
 	}
 	up.calls.Store(up.caller(cfg.Objective))
+	up.sends = &judged{up}
 	reverse := &httputil.ReverseProxy{
-		Rewrite:    up.rewrite,
-		Transport:  &judged{up},
-		BufferPool: p.buffers,
-		ModifyResponse: func(r *http.Response) error {
-			if v := p.visitOf(r.Request); v != nil {
-				v.answered(r)
-			}
-			if b, _ := r.Request.Body.(*requestBody); r.StatusCode != http.StatusSwitchingProtocols {
-				b.last(r.Header)
-			}
-			return nil
-		},
-		ErrorHandler: up.fail,
-		ErrorLog:     log.New(io.Discard, "", 0), // what matters comes to fail
+		Rewrite:        up.rewrite,
+		Transport:      up.sends,
+		BufferPool:     p.buffers,
+		ModifyResponse: func(r *http.Response) error { up.answered(r); return nil },
+		ErrorHandler:   up.fail,
+		ErrorLog:       log.New(io.Discard, "", 0), // what matters comes to fail
 	}
 	up.target = httpgate.NewTarget(up.gate, up.serve(reverse))
 	return up, nil
 }
 
-// newTransport returns the connections to one upstream. No proxy is taken from
-// the environment: the upstream is what the configuration says.
+// answered takes the header of an answer, before it is passed on.
+func (u *upstream) answered(r *http.Response) {
+	if v := u.p.visitOf(r.Request); v != nil {
+		v.answered(r)
+	}
+	if b, _ := r.Request.Body.(*requestBody); r.StatusCode != http.StatusSwitchingProtocols {
+		b.last(r.Header)
+	}
+}
+
+// newTransport returns what speaks HTTP/2 with one upstream, and HTTP/1 where that is all it can. No proxy is
+// taken from the environment: the upstream is what the configuration says. With https, who makes it says how
+// hands are shaken.
 func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *http.Transport {
 	t := &http.Transport{
 		DialContext:            dial,
@@ -140,7 +147,7 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 		MaxIdleConns:           idleConnections,
 		MaxIdleConnsPerHost:    idleConnections,
 		IdleConnTimeout:        l.IdleTimeout,
-		ExpectContinueTimeout:  time.Second,
+		ExpectContinueTimeout:  continueAfter,
 		DisableCompression:     true, // the client's Accept-Encoding decides
 		Protocols:              new(http.Protocols),
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
@@ -151,7 +158,6 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 	case "https":
 		t.Protocols.SetHTTP1(true)
 		t.Protocols.SetHTTP2(true)
-		t.DialTLSContext = securely(dial, tlsConfig, l.Connect)
 	default:
 		t.Protocols.SetHTTP1(true)
 	}
@@ -159,14 +165,13 @@ func newTransport(l Limits, scheme string, dial dialer, tlsConfig *tls.Config) *
 }
 
 // http1Key is the key under which the context of a request says that its connection must speak
-// HTTP/1.1: it asks to be upgraded, and HTTP/2 knows no such thing. http.Transport has such
-// connections apart from others, and dials each with the context of the request that it is for.
+// HTTP/1.1: it asks to be upgraded, and HTTP/2 knows no such thing. What dials has the context's values.
 type http1Key struct{}
 
 // securely returns what dials and shakes hands. A handshake that fails is a connection that could
 // not be made: nothing of a request was sent. http.Transport, which would shake hands itself, does
-// not tell such an error from that of a request.
-func securely(dial dialer, config *tls.Config, timeout time.Duration) dialer {
+// not tell such an error from that of a request. agreed is told the protocol where there was a choice.
+func securely(dial dialer, config *tls.Config, timeout time.Duration, agreed func(protocol string)) dialer {
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
 	first := config.Clone()
@@ -190,6 +195,9 @@ func securely(dial dialer, config *tls.Config, timeout time.Duration) dialer {
 		if err := secure.HandshakeContext(ctx); err != nil {
 			c.Close()
 			return nil, &net.OpError{Op: "dial", Net: "tls", Addr: c.RemoteAddr(), Err: err}
+		}
+		if ctx.Value(http1Key{}) == nil {
+			agreed(secure.ConnectionState().NegotiatedProtocol)
 		}
 		return secure, nil
 	}

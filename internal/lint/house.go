@@ -63,7 +63,7 @@ func Spillgate() House {
 			{Name: "drivers", Imports: node, Dirs: []string{"internal/sim/...", "internal/live", "internal/culprit/audit", "internal/taskfile"}},
 			// What users import or run; the root package is among them.
 			{Name: "edges", Imports: drivers, ThirdParty: true, Dirs: []string{".", "grpcgate", "httpgate", "proxy", "telemetry",
-				"classify", "config", "tracer", "fastrpc", "guard/...", "broker/...", "internal/spanevent"}},
+				"classify", "config", "tracer", "fastrpc", "guard/...", "broker/...", "internal/spanevent", "internal/http1"}},
 			{Name: "programs", Imports: edges, ThirdParty: true, Dirs: []string{"cmd/...", "lab/...",
 				"internal/harness/...", "internal/demo/..."}},
 			// Examples see what users see.
@@ -90,6 +90,7 @@ func Spillgate() House {
 			{"proxy", "httpgate", "the proxy is the HTTP gate in front of somebody else's server"},
 			{"proxy", "classify", "the proxy's rules say what a request is"},
 			{"proxy", "tracer", "rules say what requests hold in a server that cannot say so itself"},
+			{"proxy", "internal/http1", "the proxy's upstreams of HTTP/1 are spoken with by one goroutine a request"},
 			{"classify", "guard/...", "a rule may look at which keys a request to etcd covers"},
 			{"config", "classify", "the file describes the rules"},
 			{"config", "proxy", "the file describes a proxy, and the proxy says what is wrong with the description"},

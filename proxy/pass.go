@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/spillgate/spillgate/internal/http1"
+)
+
+// pass forwards a request that asks for no upgrade to an upstream of HTTP/1, and the answer to its client. It is what
+// httputil.ReverseProxy does for all others, without copies of what nobody changes: the values of fields are shared
+// between a request and what is sent of it, and between an answer and what is passed on.
+//
+// Like it, pass panics with http.ErrAbortHandler if the answer breaks off, so that the client sees that.
+func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
+	watch := http1.Watch{Inform: func(code int, from http.Header) error {
+		h := w.Header()
+		add(h, from)
+		w.WriteHeader(code)
+		clear(h)
+		return nil
+	}}
+	out := u.outgoing(r, &watch)
+	resp, err := u.sends.RoundTrip(out)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body.Close()
+		err = errUnasked
+	}
+	if err != nil {
+		u.fail(w, out, err)
+		return
+	}
+	withoutHops(resp.Header)
+	u.answered(resp)
+	h := w.Header()
+	add(h, resp.Header)
+	announced := len(resp.Trailer)
+	if announced > 0 {
+		names := make([]string, 0, announced)
+		for name := range resp.Trailer {
+			names = append(names, name)
+		}
+		h.Add("Trailer", strings.Join(names, ", "))
+	}
+	w.WriteHeader(resp.StatusCode)
+	if err := u.p.copyBody(w, resp, watch.Begun); err != nil {
+		resp.Body.Close()
+		panic(http.ErrAbortHandler)
+	}
+	resp.Body.Close() // and with it the trailers are there
+	if len(resp.Trailer) > 0 {
+		// Else a short answer gets a length, and has no trailers.
+		_ = http.NewResponseController(w).Flush()
+	}
+	prefix := http.TrailerPrefix
+	if len(resp.Trailer) == announced {
+		prefix = ""
+	}
+	for name, values := range resp.Trailer {
+		h[prefix+name] = append(h[prefix+name], values...)
+	}
+}
+
+// errUnasked is the error of an answer 101 to a request that asks for no upgrade.
+var errUnasked = unasked{}
+
+type unasked struct{}
+
+// Error implements error.
+func (unasked) Error() string {
+	return "proxy: the upstream switches protocols although it was not asked to"
+}
+
+// outgoing returns the request that is sent for r.
+func (u *upstream) outgoing(r *http.Request, watch *http1.Watch) *http.Request {
+	out := r.WithContext(watch.In(r.Context()))
+	to := *r.URL
+	to.RawQuery = cleanQuery(to.RawQuery)
+	out.URL, out.Close, out.Header = &to, false, make(http.Header, len(r.Header)+spareFields)
+	if r.ContentLength == 0 {
+		out.Body = nil // else it cannot be sent again
+	}
+	for name, values := range r.Header {
+		switch {
+		case isHop(name), name == "Forwarded", name == "X-Forwarded-For", name == "X-Forwarded-Host", name == "X-Forwarded-Proto":
+		default:
+			out.Header[name] = values[:len(values):len(values)]
+		}
+	}
+	withoutNamed(out.Header, r.Header["Connection"])
+	if te := r.Header["Te"]; te != nil && httpguts.HeaderValuesContainsToken(te, "trailers") {
+		out.Header["Te"] = []string{"trailers"}
+	}
+	u.rewrite(&httputil.ProxyRequest{In: r, Out: out})
+	return out
+}
+
+// spareFields is how many fields the proxy and the gate may add.
+const spareFields = 6
+
+// isHop reports whether a field is for the next hop alone.
+func isHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// withoutNamed deletes the fields that those of Connection name.
+func withoutNamed(h http.Header, connection []string) {
+	for _, v := range connection {
+		for name := range strings.SplitSeq(v, ",") {
+			h.Del(textproto.TrimString(name))
+		}
+	}
+}
+
+// withoutHops takes off an answer what is for the next hop alone.
+func withoutHops(h http.Header) {
+	withoutNamed(h, h["Connection"])
+	for name := range h {
+		if isHop(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// add puts the fields of from into h, which may share their values.
+func add(h, from http.Header) {
+	for name, values := range from {
+		if had := h[name]; had != nil {
+			values = append(had[:len(had):len(had)], values...)
+		}
+		h[name] = values
+	}
+}
+
+// cleanQuery returns a query that every server reads alike: parts that cannot be parsed are left out.
+func cleanQuery(s string) string {
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == ';', s[i] == '%' && (i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2])):
+			values, _ := url.ParseQuery(s) // what there is of it
+			return values.Encode()
+		}
+	}
+	return s
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// copyBody passes the body of an answer on; one of unknown length, and of events, without waiting for more. begun is that
+// some of it is there; else the header goes first.
+func (p *Proxy) copyBody(w http.ResponseWriter, resp *http.Response, begun bool) error {
+	var flush func() error
+	if resp.ContentLength == -1 || strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream") {
+		flush = http.NewResponseController(w).Flush
+		if !begun {
+			_ = flush()
+		}
+	}
+	buf := p.buffers.Get()
+	defer p.buffers.Put(buf)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			if flush != nil {
+				_ = flush()
+			}
+		}
+		switch err {
+		case nil:
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+	}
+}
