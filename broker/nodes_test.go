@@ -3,7 +3,6 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/place"
+	"github.com/spillgate/spillgate/internal/harness/freeport"
 )
 
 // Nodes that have certificates of one authority form a cluster; whoever has none is no
@@ -76,15 +76,13 @@ func TestNodesWithTLS(t *testing.T) {
 // a connection by itself, so that none is taken before the nodes listen.
 func freeAddresses(t *testing.T, n int) (free []string) {
 	t.Helper()
-	for tries := 0; len(free) < n; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000)))
-		switch {
-		case err == nil:
-			defer l.Close() // and not before the last is chosen
-			free = append(free, l.Addr().String())
-		case tries > 1000:
+	for range n {
+		l, err := freeport.Listen()
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer l.Close() // and not before the last is chosen
+		free = append(free, l.Addr().String())
 	}
 	return free
 }

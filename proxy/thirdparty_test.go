@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/harness/freeport"
 	"github.com/spillgate/spillgate/internal/needs"
 )
 
@@ -333,16 +333,12 @@ func run(t *testing.T, addr string, cmd *exec.Cmd) {
 // of which would take it before the server does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(22_000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			t.Fatal(err)
-		}
+	l, err := freeport.Listen()
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func file(t *testing.T, dir, name, text string) string {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/freeport"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/proxy"
@@ -238,7 +239,7 @@ type ports struct {
 }
 
 func (p *ports) next() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := freeport.Listen()
 	if err != nil {
 		p.err = fmt.Errorf("bed: a free port: %w", err)
 		return ""

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/spillgate/spillgate/broker"
 	"github.com/spillgate/spillgate/broker/backplane"
 	brokerplace "github.com/spillgate/spillgate/broker/place"
+	"github.com/spillgate/spillgate/internal/harness/freeport"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -215,7 +215,7 @@ func (c *cluster) stop() {
 // freeAddresses returns unused addresses of loopback.
 func freeAddresses(n int) (all []string, err error) {
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := freeport.Listen()
 		if err != nil {
 			return nil, err
 		}

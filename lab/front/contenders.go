@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/harness/freeport"
 	"github.com/spillgate/spillgate/internal/harness/proc"
 )
 
@@ -69,7 +70,7 @@ func (c *Contender) start(ctx context.Context, dir, upstream string) (child *pro
 		}
 		return child, child.Addr(), nil
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := freeport.Listen()
 	if err != nil {
 		return nil, "", err
 	}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/harness/freeport"
 )
 
 // ErrMissing is the error of a server that is not installed.
@@ -302,7 +304,7 @@ func freePorts(two bool) (port, extra int, err error) {
 	}
 	var ports [2]int
 	for i := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := freeport.Listen()
 		if err != nil {
 			return 0, 0, err
 		}
