@@ -115,7 +115,8 @@ func TestAGateKnowsUnits(t *testing.T) {
 	tr.NewPool("connections", 4)
 	tr.NewWorkQueue("workers", 3, 100)
 	tr.NewMutex("lock")
-	for queue, want := range map[string]uint64{"connections": 12, "workers": 3, "lock": 0, "slots": 0} {
+	tr.NewPool("not\na name", 8)
+	for queue, want := range map[string]uint64{"connections": 12, "workers": 3, "lock": 0, "slots": 0, "not\na name": 0} {
 		if got := tr.gate.of(queue); got != want {
 			t.Errorf("%s has %d units, expected %d", queue, got, want)
 		}

@@ -14,8 +14,8 @@ type line struct {
 }
 
 func (t *Tracer) newLine(name string, kind ResourceKind, units int64) line {
-	r, _ := t.Resource(name, kind) // without room for its name it works untraced
-	if t != nil && kind == Queue {
+	r, err := t.Resource(name, kind) // without room for its name it works untraced
+	if err == nil && t != nil && kind == Queue {
 		t.gate.add(name, units)
 	}
 	return line{semaphore.NewWeighted(units), r}

@@ -11,7 +11,8 @@ import (
 type Pool struct{ line line }
 
 // NewPool returns a Pool of the given size, which must be above 0. Pools of one name are
-// one resource to the engine. It works without tracing if t is nil or the file has no room
+// one resource to the engine, with the units of all that were ever made: make a pool once, and
+// not anew for each request or connection. It works without tracing if t is nil or the file has no room
 // for the name.
 func (t *Tracer) NewPool(name string, size int64) *Pool { return &Pool{t.newLine(name, Queue, size)} }
 

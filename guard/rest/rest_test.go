@@ -48,6 +48,19 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// Whatever is wrong with a URL, its error says what was expected.
+func TestMistakesSayWhatWasExpected(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "y://h", "x://", "x://h?a=1", "x://h?tls=1", "x://h?%", "x://h?ca=" + url.QueryEscape(empty), "x://h?ca=" + url.QueryEscape(empty+"x")} {
+		if _, err := Parse("x", text, "80", "x://host", "x"); err == nil || !strings.Contains(err.Error(), "expected ") {
+			t.Errorf("%q: %v, expected an error that says what was expected", text, err)
+		}
+	}
+}
+
 // An answer that does not end is cut off.
 func TestLargest(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -86,7 +86,7 @@ func (t *Target) secure(how string) error {
 func (t *Target) trust(file string) error {
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("ca: %w", err)
+		return fmt.Errorf("ca: %w, expected a file with certificates in PEM", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {

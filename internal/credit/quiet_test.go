@@ -26,4 +26,12 @@ func TestDemandBehindStreamsIsToldWithinTheObjective(t *testing.T) {
 	if _, n, ok := l.NextDemand(mono.Time(objective)); !ok || n != 1 {
 		t.Errorf("not told after the objective: %v, %d", ok, n)
 	}
+	l.OnGrant(mono.Time(objective), s, wire.Grant{Seq: 2, Window: 5, Revive: revive, Objective: objective})
+	again := mono.Time(objective + revive)
+	if _, _, ok := l.NextDemand(again - 1); ok {
+		t.Error("told again before Revive")
+	}
+	if _, n, ok := l.NextDemand(again); !ok || n != 1 {
+		t.Errorf("not told again after Revive: %v, %d", ok, n)
+	}
 }

@@ -15,7 +15,7 @@ const firstFlight = 8
 const (
 	// silence is how many times Grant.Revive a client with a window used up by
 	// slow requests waits until it sends one unasked. It has told its demand
-	// after one, if there is a way to, and that comes first.
+	// after one at most, if there is a way to, and that comes first: see quietAt.
 	silence = 4
 	// firstSilence is the same for a server that has not granted anything yet.
 	firstSilence = time.Second

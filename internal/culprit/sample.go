@@ -155,8 +155,9 @@ type Resource struct {
 	// Others is how many units a second of a System others than the tasks use: other programs on the machine, say. What
 	// tasks lose to these no task is to blame for. Default 0: the tasks alone use it.
 	Others float64 `json:"others,omitzero"`
-	// Units is how many a Queue has in all, if the source knows. While some are free, who waits does not wait for those
-	// that hold the others: it was let in and lacks a processor to go on, say. Default 0: as many as tasks hold.
+	// Units is how many a Queue has in all, if the source knows. A task's blame is its part of them, not of those in use:
+	// while most are free, tasks that wait were let in already and lack a processor to go on, say. Default 0: as many
+	// as tasks hold.
 	Units uint64 `json:"units,omitzero"`
 }
 

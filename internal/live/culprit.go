@@ -183,7 +183,7 @@ func (g *Gate) culpritMode(configured culprit.Mode) culprit.Mode {
 }
 
 // ObserveCulprits has f told from now on what is decided about culprits, as CulpritConfig.Notify is, which still is told
-// first. A gate that looks for none tells nothing.
+// first. Like that, f is called from one goroutine at a time and must not block. A gate that looks for none tells nothing.
 func (g *Gate) ObserveCulprits(f func(CulpritNotice)) {
 	finder := g.finder
 	if finder == nil {

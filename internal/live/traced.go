@@ -125,7 +125,9 @@ func (f *file) see(s *culprit.Sample, kinds []what, objective time.Duration) []w
 	f.resources = append(f.resources[:0], look.Sample.Resources...)
 	for i := range f.resources {
 		if r := &f.resources[i]; r.Kind == culprit.Queue && f.units != nil {
-			r.Units = f.units(r.Name)
+			if n := f.units(r.Name); n > 0 { // else its name may say it: another program of the same file made it
+				r.Units = n
+			}
 		}
 	}
 	s.Resources = append(s.Resources[:slotsResource+1], f.resources...)

@@ -6,19 +6,21 @@ const barrenRounds = 2
 
 // barren bounds what runs while nothing that runs succeeds, because a service further down refuses a part of each.
 type barren struct {
-	ends, fruits int     // in a row
-	bound        float64 // 0 while there is none
+	ends   int     // without fruit, in a row
+	fruits int     // more than ends without, since the bound was set or doubled
+	bound  float64 // 0 while there is none
 }
 
 // Barren says, before Release, that a request ends without fruit because a service further down refused a part of it.
 // If nothing else ends for two rounds of what runs, so many requests may be what overloads that service: where each
 // needs many calls, and one refusal fails it, all fail together for good. A quarter may run then, and twice as many
-// after each round of requests that succeed. What is known of this service stays.
+// each time that a round more have succeeded than have not: requests of a kind that always fails, beside others that
+// do not, must not keep the others from their slots. What is known of this service stays.
 func (l *Limit) Barren() {
 	b := &l.barren
-	b.fruits = 0
+	b.fruits = max(b.fruits-1, 0)
 	if b.ends++; b.ends >= barrenRounds*l.Limit() && l.Lends() && l.Limit() > l.fewest() {
-		b.ends, b.bound = 0, max(float64(l.Limit())/4, float64(l.fewest()))
+		b.ends, b.fruits, b.bound = 0, 0, max(float64(l.Limit())/4, float64(l.fewest()))
 	}
 }
 

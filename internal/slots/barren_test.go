@@ -43,4 +43,32 @@ func TestBarren(t *testing.T) {
 	if got := l.Limit(); got != 1 {
 		t.Errorf("all fail: the limit is %d, want 1", got)
 	}
+	l.SetUseful(8)
+	if got := l.Limit(); got != 8 {
+		t.Errorf("eight processors are short: the limit is %d, want 8", got)
+	}
+}
+
+// TestBarrenBesideOthers: once all have failed, a tenth that goes on to fail does not keep the others from their slots.
+func TestBarrenBesideOthers(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * 256 {
+		l.Barren()
+	}
+	if got := l.Limit(); got != 64 {
+		t.Fatalf("all fail: the limit is %d, want 64", got)
+	}
+	for i := range 400 {
+		if i%10 == 0 {
+			l.Barren()
+		} else {
+			l.barren.fruit(l.limit)
+		}
+	}
+	if got := l.Limit(); got != 256 {
+		t.Errorf("one in ten fails: the limit is %d, want 256", got)
+	}
 }

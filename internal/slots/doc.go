@@ -53,15 +53,20 @@
 //
 // A line is never certain. Requests that pass a first stage in order end in order, whatever runs beside them. A line
 // is refuted if fewer requests run for its sake and do less, if fewer do more, if half as many again do more and take no
-// longer, or if ever more are found in service and do no more; then none is believed for a while.
+// longer, or if ever more are found in service and do no more; then none is believed for a while. It is refuted as well
+// if far fewer than it has in service do nearly as much.
 //
 // A request that runs for longer than the objective gives its slot back while it runs on (Lend), so that long polls
 // neither hold the slots of others nor pass for slow service. Slow work admits no more requests that way, because
 // enough others must end first, and overdue requests must not wait for each other (overlong.go).
 //
-// Invariants: the limit stays within Min and Max. While slots are free, it does not sink below what runs. No verdict
-// by ranks stands against a throughput that fell with the limit, and the knee that it counted goes with it. What is
-// believed to do the most is compared with more and with fewer as long as slots are missing.
+// Where every request fails because a service further down refused a part of it, a quarter of the limit may run, until
+// requests succeed again (barren.go). That is a bound beside the limit, which no regime moves.
+//
+// Invariants: the limit stays within Min and Max. While slots are free, it does not sink below what runs, unless nothing
+// that runs succeeds (barren.go). No verdict by ranks stands against a throughput that fell with the limit, and the
+// knee that it counted goes with it. What is believed to do the most is compared with more and with fewer as long as
+// slots are missing.
 //
 // A constant with no reason beside it is a round number: half of it and twice as much lose no more than chance in
 // the worlds of the experiment tuning/core. Comments say where these worlds do not see a constant.

@@ -43,7 +43,8 @@ func (l *Limit) SetOverdue(n int) {
 }
 
 // Lend takes back the slot of a request that has run for longer than its objective and runs on: a long poll, a
-// stream, an export. The request is then no sample of how long others take. Repay ends it, instead of Release. Lend
+// stream, an export. The request is then no sample of how long others take, but one of how long a slot is held; it may
+// end the window, and so move the limit, only in a trial or after work in vain. Repay ends it, instead of Release. Lend
 // reports false and does nothing
 //
 //   - while too few others have ended to tell the request from slow work, which must not let more in;

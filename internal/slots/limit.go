@@ -88,7 +88,7 @@ func New(cfg Config) (*Limit, error) {
 // Limit returns the most requests that may run at once.
 func (l *Limit) Limit() int {
 	if b := l.barren.bound; b > 0 {
-		return int(min(l.limit, b) + 0.5)
+		return int(min(l.limit, max(b, float64(l.fewest()))) + 0.5)
 	}
 	return int(l.limit + 0.5)
 }

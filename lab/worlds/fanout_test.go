@@ -39,8 +39,8 @@ func TestManyCallsOfEachOfManyUsers(t *testing.T) {
 	}
 }
 
-// TestAnObjectiveBelowTheService: a service takes a tenth longer than the objective for every request, and nobody gives
-// up. Every request gave its slot back then, so no window of the lowered limit ever ended, and half to three quarters
+// TestAnObjectiveBelowTheService: a service takes longer than the objective for every request, by a tenth or three times
+// as long, and nobody gives up. Every request gave its slot back then, so no window of the lowered limit ever ended, and half to three quarters
 // were refused for good below the capacity.
 func TestAnObjectiveBelowTheService(t *testing.T) {
 	for _, objective := range []time.Duration{3 * ms, 9 * ms} {
