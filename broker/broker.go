@@ -210,9 +210,9 @@ func (b *Broker) Run(ctx context.Context) error {
 	case err = <-failed:
 		b.log.Error("a listener failed", "error", err)
 	}
+	b.lookup.Close() // before the listener that it tells
 	b.drain(listeners, cfg.Drain.Timeout)
 	unwatch()
-	b.lookup.Close()
 	admin.Close()
 	running.Wait()
 	b.log.Info("stopped")

@@ -262,6 +262,11 @@ func TestSessionMoves(t *testing.T) {
 // one's number and the other's.
 func placed(t *testing.T) (brokers []*Broker, addr []string, home, other int) {
 	t.Helper()
+	return placedWith(t, Config{Listen: []string{"nats://127.0.0.1:0"}})
+}
+
+func placedWith(t *testing.T, cfg Config) (brokers []*Broker, addr []string, home, other int) {
+	t.Helper()
 	url, stop, err := place.Embed("127.0.0.1:0", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +285,7 @@ func placed(t *testing.T) (brokers []*Broker, addr []string, home, other int) {
 	}
 	testWindow = 500 * time.Millisecond
 	t.Cleanup(func() { testWindow = 0 })
-	brokers, addr = clusterAt(t, 2, Config{Listen: []string{"nats://127.0.0.1:0"}}, url)
+	brokers, addr = clusterAt(t, 2, cfg, url)
 	other = 1
 	if at, err := placer.Place(t.Context(), "t", place.Join{Publisher: "pub"}); err != nil {
 		t.Fatal(err)

@@ -126,7 +126,10 @@ func (b *Broker) listen(text string) (served, error) {
 	if err != nil {
 		return served{}, err
 	}
-	s := served{Listener: stamp.ListenBrief(l), protocol: at.protocol, tcp: l.(*net.TCPListener)}
+	s := served{Listener: l, protocol: at.protocol, tcp: l.(*net.TCPListener)}
+	if at.protocol != lookup { // its server, net/http, says nothing before it runs for long
+		s.Listener = stamp.ListenBrief(l)
+	}
 	if at.tls {
 		s.secure = b.secure
 	}

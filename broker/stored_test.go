@@ -1,11 +1,15 @@
 package broker
 
 import (
+	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/eclipse/paho.golang/paho"
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+	"github.com/mochi-mqtt/server/v2/packets"
 	"github.com/nats-io/nats.go"
 	"github.com/nsqio/go-nsq"
 
@@ -112,5 +116,33 @@ func TestClaimIsItsUsers(t *testing.T) {
 	case <-lost:
 	case <-time.After(patience):
 		t.Error("it is at two nodes at once")
+	}
+}
+
+// A client that is connected to one node, and whose session is not stored, is not placed for another user that names it at another
+// node.
+func TestPlaceIsItsUsers(t *testing.T) {
+	may := []string{"#"}
+	_, addr, home, other := placedWith(t, Config{Access: access.Config{Users: []access.User{{Name: "a", Password: hash(t, "a"), Publish: may}, {Name: "b", Password: hash(t, "b"), Publish: may}}}})
+	if _, err := connect(t, options(addr[home], "a", "a", nil).SetCleanSession(true).SetClientID("here")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		user string
+		want byte
+	}{{"b", packets.ErrNotAuthorized.Code}, {"a", packets.ErrUseAnotherServer.Code}} {
+		nc, err := net.Dial("tcp", addr[other])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		ack, err := paho.NewClient(paho.ClientConfig{Conn: nc, PacketTimeout: patience}).Connect(ctx, &paho.Connect{ClientID: "here", CleanStart: true,
+			Username: tt.user, UsernameFlag: true, Password: []byte(tt.user), PasswordFlag: true,
+			Properties: &paho.ConnectProperties{User: paho.UserProperties{{Key: "spillgate-redirect", Value: "1"}, {Key: "spillgate-topic", Value: "t"}}}})
+		if ack == nil || ack.ReasonCode != tt.want {
+			t.Errorf("%s: %+v, %v; want reason %#x", tt.user, ack, err, tt.want)
+		}
 	}
 }

@@ -186,7 +186,7 @@ var ErrOwned = errors.New("backplane: the client is another user's")
 // notYours is the answer of a node that does not give a client up.
 var notYours = []byte{1}
 
-// askHeader is on a message that only asks whether a client is connected.
+// askHeader is on a message that only asks whether a client is connected, as the user in it.
 const askHeader = "Spillgate-Connected"
 
 // Connected reports whether a client is connected to any node, as far as that can be found out: true without an answer.
@@ -203,6 +203,16 @@ func (p *Plane) Connected(ctx context.Context, client string) bool {
 	ask.Header.Set(askHeader, "?")
 	_, err := p.nc.RequestMsgWithContext(ctx, ask)
 	return !errors.Is(err, nats.ErrNoResponders)
+}
+
+// Taken reports whether a client is connected to a node as another user than owner, as far as that can be found out: false
+// without an answer.
+func (p *Plane) Taken(ctx context.Context, client, owner string) bool {
+	ask := nats.NewMsg(sessionSubjects + token(client))
+	ask.Header.Set(askHeader, "?")
+	ask.Data = []byte(owner)
+	answer, err := p.nc.RequestMsgWithContext(ctx, ask)
+	return err == nil && bytes.Equal(answer.Data, notYours)
 }
 
 // Claim has the node that a client is connected to, if that is another one, disconnect it,
@@ -224,12 +234,15 @@ func (p *Plane) Claim(ctx context.Context, client, owner string) error {
 		return ErrOwned
 	}
 	sub, err := p.nc.Subscribe(subject, func(m *nats.Msg) {
+		var answer []byte
 		if m.Header.Get(askHeader) != "" {
-			_ = m.Respond(nil)
+			if string(m.Data) != owner {
+				answer = notYours
+			}
+			_ = m.Respond(answer)
 			return
 		}
 		go func() { // it waits until the connection has ended
-			var answer []byte
 			if !p.sessions.kick(client, string(m.Data)) {
 				answer = notYours
 			}

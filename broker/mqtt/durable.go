@@ -175,7 +175,7 @@ func (srv *Server) mayEnter(c *conn, id string, clean bool) error {
 	return err
 }
 
-// mayBe refuses c the name of a client that another user has at this node, or in a session that is stored.
+// mayBe refuses c the name of a client that another user has at this node, in a session that is stored, or at another node.
 func (srv *Server) mayBe(c *conn, id string, clean bool) error {
 	srv.mu.Lock()
 	s := srv.sessions[id]
@@ -183,7 +183,18 @@ func (srv *Server) mayBe(c *conn, id string, clean bool) error {
 	if s != nil && s.owner != c.who.Name() {
 		return packets.ErrNotAuthorized
 	}
-	return srv.mayEnter(c, id, clean)
+	if err := srv.mayEnter(c, id, clean); err != nil {
+		return err
+	}
+	if srv.plane == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), whereTime)
+	defer cancel()
+	if srv.plane.Taken(ctx, id, c.who.Name()) {
+		return packets.ErrNotAuthorized
+	}
+	return nil
 }
 
 // stored returns the stored session of a client, nil if there is none, or an error if it is

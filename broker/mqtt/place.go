@@ -56,7 +56,8 @@ type place struct {
 	moved     atomic.Bool // it was sent elsewhere, which is no reason for its will
 }
 
-// whereTime bounds how long a client waits for its place. Then it stays here.
+// whereTime bounds how long a client waits for its place, and for other nodes to say whether it is another user's. Then it stays
+// here.
 const whereTime = 2 * time.Second
 
 // maxGroup is the longest name of a group that is taken, in bytes; it is that of a
@@ -73,7 +74,7 @@ const maxObjective = time.Hour
 func (srv *Server) Place(p Places) { srv.places = p }
 
 // elsewhere reads a client's user properties, and refuses it where it belongs to another
-// node and understands that. One whose session is another user's is refused before it is asked
+// node and understands that. One that is another user's is refused before it is asked
 // for, or it would have that user's client placed anew.
 func (c *conn) elsewhere(client string, clean bool, user []packets.UserProperty) error {
 	if c.srv.places == nil || c.version != v5 {

@@ -65,7 +65,7 @@ func TestLookupAnswers(t *testing.T) {
 		"/lookup?topic=a%20b": {http.StatusBadRequest, "INVALID_ARG_TOPIC"},
 		"/topic/create":       {http.StatusNotFound, ""},
 	} {
-		answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + addr + path)
+		answer, err := (&http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + addr + path)
 		if err != nil {
 			t.Fatal(err)
 		}

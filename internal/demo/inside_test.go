@@ -27,6 +27,15 @@ func TestLinesOfAChild(t *testing.T) {
 	}
 }
 
+// What was offered and not served took no 0 ms.
+func TestTook(t *testing.T) {
+	for want, p := range map[string]stage.Point{"  12 ms": {Offered: 9, P99MS: 12.4}, "   – ms": {Offered: 9}, "   0 ms": {}} {
+		if got := took(p, p.P99MS, 4); got != want {
+			t.Errorf("%+v: %q, want %q", p, got, want)
+		}
+	}
+}
+
 func TestSheds(t *testing.T) {
 	got := sheds(map[string]uint64{"wallet_expired": 7}, []stage.Report{
 		{Name: "store", Shed: map[string]uint64{"delay": 1}},

@@ -73,7 +73,7 @@ func (l *Lines) Show(s State) {
 		return
 	}
 	l.second = p.T
-	text := fmt.Sprintf("%5.1fs    offered %5.0f/s  goodput %5.0f/s  p50 %4.0f ms  p99 %4.0f ms", s.Elapsed, p.Offered, p.Goodput, p.P50MS, p.P99MS)
+	text := fmt.Sprintf("%5.1fs    offered %5.0f/s  goodput %5.0f/s  p50 %s  p99 %s", s.Elapsed, p.Offered, p.Goodput, took(p, p.P50MS, 4), took(p, p.P99MS, 4))
 	if p.TimedOut > 0 {
 		text += fmt.Sprintf("  timed out %.0f/s", p.TimedOut)
 	}
@@ -104,7 +104,7 @@ func (l *Lines) tenants(s State) {
 	for i := range a.Each {
 		t := &a.Each[i]
 		p := t.Last()
-		text += fmt.Sprintf("  %s: goodput %4.0f of %4.0f/s  p99 %3.0f ms", t.Name, p.Goodput, p.Offered, p.P99MS)
+		text += fmt.Sprintf("  %s: goodput %4.0f of %4.0f/s  p99 %s", t.Name, p.Goodput, p.Offered, took(p, p.P99MS, 3))
 		if lost := shedRate(p) + p.TimedOut; lost > 0 {
 			text += fmt.Sprintf("  not answered %.0f/s", lost)
 		}
@@ -170,7 +170,7 @@ func (l *Lines) culprit(s State) {
 		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Culprit.Steps[i].Name)
 	}
 	l.second = p.T
-	text := fmt.Sprintf("%5.1fs    goodput %4.0f of %4.0f/s  p99 %4.0f ms", s.Elapsed, p.Goodput, p.Offered, p.P99MS)
+	text := fmt.Sprintf("%5.1fs    goodput %4.0f of %4.0f/s  p99 %s", s.Elapsed, p.Goodput, p.Offered, took(p, p.P99MS, 4))
 	if lost := shedRate(p) + p.TimedOut; lost > 0 {
 		text += fmt.Sprintf("  not answered %.0f/s", lost)
 	}
@@ -199,7 +199,7 @@ func (l *Lines) flood(s State) {
 		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Feed.Steps[i].Name)
 	}
 	l.second = p.T
-	text := fmt.Sprintf("%5.1fs    %d topics: goodput %4.0f of %4.0f/s  p99 %4.0f ms", s.Elapsed, s.Feed.Topics, p.Goodput, p.Offered, p.P99MS)
+	text := fmt.Sprintf("%5.1fs    %d topics: goodput %4.0f of %4.0f/s  p99 %s", s.Elapsed, s.Feed.Topics, p.Goodput, p.Offered, took(p, p.P99MS, 4))
 	if p.TimedOut > 0 {
 		text += fmt.Sprintf("  given up %.0f/s", p.TimedOut)
 	}
@@ -207,4 +207,12 @@ func (l *Lines) flood(s State) {
 		text += fmt.Sprintf("  the flood: sent %d, came %d", r.Flooded.Sent, r.Flooded.Came)
 	}
 	fmt.Fprintln(l.out, text)
+}
+
+// took is a latency of a point, in so many columns: a dash where nothing was served of what was offered.
+func took(p stage.Point, ms float64, width int) string {
+	if p.P99MS == 0 && p.Offered > 0 {
+		return fmt.Sprintf("%*s ms", width, "–")
+	}
+	return fmt.Sprintf("%*.0f ms", width, ms)
 }

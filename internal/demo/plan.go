@@ -20,7 +20,7 @@ type Plan struct {
 	// last one, which decides.
 	Try, Retake time.Duration
 	Steps       []Step
-	// Tenants share the services in the last act, Before, During and After the
+	// Tenants share the services in the third act, Before, During and After the
 	// burst of one of them. TenantConns is the number of connections of each.
 	Tenants               []Tenant
 	TenantConns           int
@@ -77,7 +77,7 @@ type Step struct {
 // a message each 50 µs, as of a program that sends in a loop. A limit is twice what a
 // topic sends: with a burst of 10 fewer than one in 100,000 of Poisson messages waits, and
 // the burst that a flood gets at once is 10 ms of the consumer's time, a tenth of the
-// objective. With a limit of 1.1 times it would have to be 38.
+// objective. With a limit of 1.1 times it would have to be 62 (placement.SmallestBurst).
 func Full() Plan {
 	p := plan(400*time.Millisecond, 3*time.Second, 3*time.Second, 8*time.Second, 5*time.Second)
 	p.Before, p.During, p.After = 4*time.Second, 6*time.Second, 2*time.Second

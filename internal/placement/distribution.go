@@ -58,7 +58,8 @@ func (t Topic) Check() error {
 // brokers (section 4.2). With a model the first round uses as many brokers as it says,
 // and a miss corrects the model: an even split over one broker more beats a full broker
 // beside a small share. Where brokers are fast enough and messages that come evenly wait for tokens, one broker less is tried,
-// since dividing a bucket never lets messages go earlier (section 3); and if that does not do, a number by which every group can be divided evenly.
+// since dividing a bucket never lets messages go earlier (section 3); and if that does not do, a number by which groups can be divided
+// evenly, however often the model was wrong.
 // The model is not asked for as many brokers as have been fast enough already. When it was wrong too often, the best placement of these
 // stands, if there is one; else the search decides.
 //

@@ -1,6 +1,9 @@
 package placement
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // evenly reports whether messages that come more evenly than by chance miss the objective by waiting for tokens, and there is a larger
 // number of brokers, not tried yet, by which groups can be divided without a rest. Then that is next. Where each group has as many
@@ -11,12 +14,15 @@ func (d *Distribution) evenly() bool {
 	if !waits || d.best != nil && d.least99 <= d.topic.Objective {
 		return false
 	}
-	groups, largest := d.groups()
-	for k := used + 1; k <= min(len(byRoom(d.brokers)), largest); k++ {
-		if slices.Contains(d.tried, k) || d.uneven(groups, k) > P99*d.rate(nil) {
+	groups, all := d.groups(), d.rate(nil)
+	for k := used + 1; k <= len(byRoom(d.brokers)); k++ {
+		if len(groups) == 0 || k > groups[len(groups)-1].size {
+			return false
+		}
+		if slices.Contains(d.tried, k) || uneven(groups, k) > P99*all {
 			continue
 		}
-		if _, rest := Quotas(d.brokers, d.rate(nil), k); rest == 0 {
+		if _, rest := Quotas(d.brokers, all, k); rest == 0 {
 			d.least, d.room = k, nil
 			d.tried = append(d.tried, k)
 			return true
@@ -25,24 +31,39 @@ func (d *Distribution) evenly() bool {
 	return false
 }
 
-// groups returns how many publishers each group has, and the largest.
-func (d *Distribution) groups() (sizes map[uint32]int, largest int) {
-	sizes = map[uint32]int{}
+// sized is the groups of one size.
+type sized struct {
+	size int     // publishers of each
+	rate float64 // messages a second of all of them
+}
+
+// groups returns the groups by size, the largest last.
+func (d *Distribution) groups() (all []sized) {
+	sizes := map[uint32]int{}
 	for _, p := range d.topic.Publishers {
 		if p.Group != 0 {
 			sizes[p.Group]++
-			largest = max(largest, sizes[p.Group])
 		}
 	}
-	return sizes, largest
+	at := map[int]int{}
+	for _, size := range slices.Compact(slices.Sorted(maps.Values(sizes))) {
+		at[size] = len(all)
+		all = append(all, sized{size: size})
+	}
+	for _, p := range d.topic.Publishers { // in order, so that the sums are the same each time
+		if p.Group != 0 {
+			all[at[sizes[p.Group]]].rate += p.Rate
+		}
+	}
+	return all
 }
 
 // uneven returns the messages a second of groups that cannot be divided over k brokers without a rest. Where these are fewer than may be
 // late, as those of one last group that is smaller than the others, they do not count.
-func (d *Distribution) uneven(sizes map[uint32]int, k int) (sum float64) {
-	for _, p := range d.topic.Publishers {
-		if p.Group != 0 && sizes[p.Group]%k != 0 {
-			sum += p.Rate
+func uneven(groups []sized, k int) (sum float64) {
+	for _, g := range groups {
+		if g.size%k != 0 {
+			sum += g.rate
 		}
 	}
 	return sum

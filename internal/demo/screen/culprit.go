@@ -68,15 +68,14 @@ func (l *look) served(own *demo.State, points []stage.Point, v figures, width, t
 	if v.goodput < 0.9*v.offered {
 		good = l.bad
 	}
-	took := fmt.Sprintf("%4.0f ms", v.p99)
 	if v.p99 > own.SLOMS {
 		p99, key = l.bad, layerLate
 	}
-	if v.p99 == 0 && v.offered > 0 { // none was served
-		p99, took = l.bad, "   – ms"
+	if v.none() {
+		p99 = l.bad
 	}
 	rows := []string{l.key(layerGood) + "goodput " + good.Render(fmt.Sprintf("%3.0f/s", v.goodput)) + " " + l.key(layerOffered) + fmt.Sprintf("offered %3.0f/s", v.offered)}
 	rows = append(rows, l.loadChart(own, &act, width, top)...)
-	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4.0f ", v.p50)+l.key(key)+"p99 "+p99.Render(took)+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", own.SLOMS)))
+	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4s ", v.took(v.p50))+l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%4s ms", v.took(v.p99)))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", own.SLOMS)))
 	return append(rows, l.latencyChart(own, &act, width, bottom)...)
 }

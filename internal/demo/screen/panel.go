@@ -15,6 +15,17 @@ type figures struct {
 	offered, goodput, p50, p99 float64
 }
 
+// none reports whether nothing was served of what was offered: then there is no latency.
+func (v figures) none() bool { return v.p99 == 0 && v.offered > 0 }
+
+// took is one of the latencies, a dash if there is none.
+func (v figures) took(ms float64) string {
+	if v.none() {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", ms)
+}
+
 func figuresOf(s *demo.State, a *demo.Act) figures {
 	if o := a.Outcome; o != nil && len(o.Steps) > s.Overload() {
 		step := o.Steps[s.Overload()]

@@ -122,7 +122,7 @@ func (l *look) small(s demo.State) []string {
 		for i := range a.Runs {
 			r := &a.Runs[i]
 			v := feedOf(r)
-			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", r.Name, v.goodput, v.offered), fmt.Sprintf("   p99 %.0f ms, flood %s", v.p99, count(r.Flooded.Sent)))
+			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", r.Name, v.goodput, v.offered), fmt.Sprintf("   p99 %s ms, flood %s", v.took(v.p99), count(r.Flooded.Sent)))
 		}
 		return out
 	}
@@ -156,7 +156,7 @@ func (l *look) small(s demo.State) []string {
 		a := &s.Acts[i]
 		v := figuresOf(&s, a)
 		out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", a.Name, v.goodput, v.offered),
-			fmt.Sprintf("   p50 %.0f p99 %.0f ms, refused %s", v.p50, v.p99, count(a.Totals.Refused)))
+			fmt.Sprintf("   p50 %s p99 %s ms, refused %s", v.took(v.p50), v.took(v.p99), count(a.Totals.Refused)))
 	}
 	return out
 }

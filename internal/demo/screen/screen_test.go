@@ -250,7 +250,11 @@ func TestSmallTerminalStillSaysSomething(t *testing.T) {
 	shared := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
 	s.Tenants = nil
 	text := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
-	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared, "fifo: checkouts": shopped, "shares: checkouts": shopped, "plain: goodput ": seized, "gated: goodput ": seized, "limited: goodput": flooded} {
+	s = demotest.Flooded(t, 0, 4)
+	last := &s.Feed.Runs[0].Points[len(s.Feed.Runs[0].Points)-1]
+	last.P50MS, last.P99MS = 0, 0
+	none := ansi.Strip(testLook(termenv.ANSI).render(s, "", 60, 10))
+	for want, text := range map[string]string{"plain: goodput": text, "gated: goodput": text, "a: goodput": shared, "c: goodput": shared, "fifo: checkouts": shopped, "shares: checkouts": shopped, "plain: goodput ": seized, "gated: goodput ": seized, "limited: goodput": flooded, "p99 – ms, flood": none} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

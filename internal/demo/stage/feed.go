@@ -193,7 +193,7 @@ func (c *consumer) sender(timeout time.Duration, pubs []*paho.Client) openloop.S
 }
 
 // flood sends what floods, many messages a write, and tells how many were sent and came,
-// until ctx ends.
+// until ctx or the connection ends.
 func (f *Feed) flood(ctx context.Context, conn net.Conn, c *consumer, out *writer) {
 	began := time.Now()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Now()) })()
@@ -215,9 +215,10 @@ func (f *Feed) flood(ctx context.Context, conn net.Conn, c *consumer, out *write
 		due := uint64(f.Flood * min(max(now-f.FloodAt, 0), f.FloodFor).Seconds())
 		if due > sent && !over {
 			if _, err := conn.Write(bytes.Repeat(one.Bytes(), int(due-sent))); err != nil {
-				return
+				over = true // what was sent and came until now is told all the same
+			} else {
+				sent = due
 			}
-			sent = due
 		}
 		if over || now-told >= progressEvery {
 			told = now
