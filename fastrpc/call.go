@@ -72,11 +72,13 @@ func (m *Method) call(ctx context.Context, in, out []byte, timed bool) ([]byte, 
 	c.method, c.out, c.err, c.times, c.holds = m, out, nil, Times{}, false
 	c.state.Store(waiting)
 	if err := c.acquire(ctx); err != nil {
+		live.UnsentBelow(ctx, err)
 		c.recycle()
 		return out, Times{}, err
 	}
 	outgoing, tags := live.BeginCall(ctx, c.link.callee, 0)
 	if err := c.send(ctx, &tags, in, timed); err != nil {
+		live.UnsentBelow(ctx, err)
 		outgoing.End(nil)
 		c.settle()
 		c.recycle()
@@ -90,6 +92,9 @@ func (m *Method) call(ctx context.Context, in, out []byte, timed bool) ([]byte, 
 		outgoing.Answered(c.link.callee, c.reply)
 	}
 	outgoing.End(&c.reply)
+	if c.reply.HasShed {
+		live.RefusedBelow(ctx)
+	}
 	c.settle()
 	result, times, err := c.out, c.times, c.err
 	c.recycle()

@@ -140,7 +140,7 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 		if permit, err = p.(*pool).acquire(ctx, &o.room); err != nil {
 			spanevent.Waited(ctx, spanevent.CreditWait, o.room.Waited())
 			spanevent.Refused(ctx, err)
-			live.RefusedBelow(ctx)
+			live.UnsentBelow(ctx, err)
 			c.o.calls.Target(conn.Target()).NotSent(err)
 			return nil, nil, refusalError(err)
 		}

@@ -869,6 +869,8 @@ func TestForeignBalancer(t *testing.T) {
 	calls := func(config string) int64 {
 		var counters Counters
 		conn, _ := dialGated(t, s.addr, []ClientOption{WithServiceConfig(config), WithCounters(&counters)})
+		conn.Connect() // the first answer may come before the state
+		eventually(t, "connected", func() bool { return conn.GetState() == connectivity.Ready })
 		for range 20 {
 			if _, err := call1(within(t), conn, "x"); err != nil {
 				t.Fatal(err)

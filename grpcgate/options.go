@@ -45,7 +45,8 @@ type Counters struct {
 	Retries       atomic.Int64
 	RetriesDenied atomic.Int64
 	// Uncredited counts calls that were answered and that another load balancing policy
-	// sent, without credits: see BalancerName.
+	// sent, without credits: see BalancerName. Answers that come before the ClientConn calls
+	// itself connected may be missing.
 	Uncredited atomic.Int64
 }
 

@@ -102,7 +102,7 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		o.fetching = false
 		if err != nil {
 			spanevent.Refused(ctx, err)
-			live.RefusedBelow(ctx)
+			live.UnsentBelow(ctx, err)
 			o.client.o.calls.Target(o.conn.Target()).NotSent(err)
 			o.err = refusalError(err)
 		}

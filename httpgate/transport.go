@@ -1,7 +1,6 @@
 package httpgate
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -200,7 +199,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		t.leave(h, live.Now())
 		h.called.NotSent(err)
 		closeBody(r)
-		noteBelow(ctx, err)
+		live.UnsentBelow(ctx, err)
 		return nil, nil, err
 	}
 	if permit.Waited() > 0 {
@@ -526,15 +525,6 @@ func (b *body) end(whole bool) {
 		}
 		x.end()
 	})
-}
-
-// noteBelow marks the request that ctx serves as one that was refused further
-// down, if err is a refusal.
-func noteBelow(ctx context.Context, err error) {
-	var r *live.Refusal
-	if errors.As(err, &r) && r.Reason != work.Canceled {
-		live.RefusedBelow(ctx)
-	}
 }
 
 func isEventStream(h http.Header) bool {

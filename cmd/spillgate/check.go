@@ -128,7 +128,7 @@ func describeGroups(w io.Writer, c *proxy.Config) {
 		fmt.Fprintf(w, "  other requests: slo %v, upstreams: %d\n", c.Objective, len(c.Upstreams))
 	}
 	if a := c.WithDefaults().Access; a.Path != "" {
-		fmt.Fprintf(w, "  access log %s: %g %% of served, %g %% of refused and %g %% of failed requests\n", a.Path, 100*max(a.Served, 0), 100*max(a.Refused, 0), 100*max(a.Failed, 0))
+		fmt.Fprintf(w, "  access log %s: %.4g %% of served, %.4g %% of refused and %.4g %% of failed requests\n", a.Path, 100*max(a.Served, 0), 100*max(a.Refused, 0), 100*max(a.Failed, 0))
 	}
 }
 

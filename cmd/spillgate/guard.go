@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -174,7 +175,7 @@ func typed(m guard.Mistake) error {
 		return m
 	case key == "url" || key == "name":
 		n, _ := strconv.Atoi(strings.TrimPrefix(server, "servers["))
-		return fmt.Errorf("URL %d: %s, expected %s", n+1, m.Value, m.Want)
+		return fmt.Errorf("URL %d: %s, expected %s", n+1, cmp.Or(m.Value, "empty"), m.Want)
 	case m.Value == "":
 		return fmt.Errorf("--%s is missing, expected %s", key, m.Want)
 	}

@@ -39,7 +39,7 @@ share:
   classes: [{caller: web, method: GET /orders, class: interactive}]
 egress: [{address: 127.0.0.1:15001, url: "http://10.0.0.2:8080"}]
 groups: [{name: reports, path: [/reports/], slo: 2s, upstreams: ["unix:/run/reports.sock"]}]
-access_log: {path: stderr, served: 0.01}
+access_log: {path: stderr, served: 0.07}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ access_log: {path: stderr, served: 0.01}
 		code int
 		want []string // in this order
 	}{
-		{"check " + classes, exitOK, []string{"classes.yaml: ok", "group reports: path /reports/: slo 2s, upstreams: 1", "other requests: slo 1s, upstreams: 1", "access log stderr: 1 % of served, 100 % of refused", "slots: 8", "share: interactive requests have up to 0.95 of the slots", "25 % longer",
+		{"check " + classes, exitOK, []string{"classes.yaml: ok", "group reports: path /reports/: slo 2s, upstreams: 1", "other requests: slo 1s, upstreams: 1", "access log stderr: 7 % of served, 100 % of refused", "slots: 8", "share: interactive requests have up to 0.95 of the slots", "25 % longer",
 			"class 1: caller web, method GET /orders: interactive", "egress 127.0.0.1:15001: calls of the upstreams to http://10.0.0.2:8080"}},
 		{"proxy", exitUsage, []string{"3 mistakes", "--slo is missing", "--listen is missing", "--upstream is missing"}},
 		{"proxy --slo fast --listen 80 --upstream ftp://x --mode maybe --trust x --cert a --log-level loud --log-format xml --drain-timeout -1s --exempt x", exitUsage, []string{

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -88,6 +89,15 @@ type ServingKey struct{}
 func RefusedBelow(ctx context.Context) {
 	if served, ok := ctx.Value(ServingKey{}).(interface{ RefusedBelow() }); ok {
 		served.RefusedBelow()
+	}
+}
+
+// UnsentBelow is RefusedBelow for a call that its client did not send, because of err. It does nothing if err is no
+// refusal, or if the caller gave the call up while it waited.
+func UnsentBelow(ctx context.Context, err error) {
+	var r *Refusal
+	if errors.As(err, &r) && r.Reason != work.Canceled {
+		RefusedBelow(ctx)
 	}
 }
 
