@@ -24,15 +24,18 @@ func (l *Limit) Barren() {
 	}
 }
 
-// fruit takes a request that was executed.
-func (b *barren) fruit(limit float64) {
+// fruit takes a request that was executed, and reports whether the bound went with it.
+func (b *barren) fruit(limit float64) bool {
 	b.ends = 0
 	if b.bound == 0 {
-		return
+		return false
 	}
-	if b.fruits++; float64(b.fruits) >= b.bound {
-		if b.fruits, b.bound = 0, 2*b.bound; b.bound >= limit {
-			b.bound = 0
-		}
+	if b.fruits++; float64(b.fruits) < b.bound {
+		return false
 	}
+	if b.fruits, b.bound = 0, 2*b.bound; b.bound < limit {
+		return false
+	}
+	b.bound = 0
+	return true
 }

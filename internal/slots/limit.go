@@ -221,14 +221,16 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 	}
 	sample := executed || r > l.times.mean && (l.times.mean > 0 || r > half*float64(l.cfg.Slack))
 	if executed {
-		l.barren.fruit(l.limit)
+		if l.barren.fruit(l.limit) {
+			l.begin(now, 1)
+		}
 		l.times.add(r)
 		if l.calm.end(rank, ran, float64(place.found), r) && !l.line.confirmed {
 			l.confirm(l.reach.most())
 		}
 	}
-	if l.settling(now) || !sample {
-		return
+	if l.barren.bound > 0 || l.settling(now) || !sample {
+		return // under a bound fewer run than the limit says
 	}
 	if l.knee.service == 0 && w.done == 0 {
 		*w = newWindow(started, started)
