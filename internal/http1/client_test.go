@@ -213,6 +213,108 @@ func TestNoByteAfterAnAnswerIsRead(t *testing.T) {
 	}
 }
 
+// Bytes after an answer that are in the memory of TLS, and no longer in the socket, are no answer either.
+func TestNoByteThatTLSHoldsIsRead(t *testing.T) {
+	var asked atomic.Int64
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			_, _ = io.Copy(w, r.Body)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, long(8<<10)+forgery) // one record
+		_, _ = io.Copy(io.Discard, c)
+	}))
+	h.TLS = &tls.Config{DynamicRecordSizingDisabled: true}
+	h.StartTLS()
+	t.Cleanup(h.Close)
+	secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	secure.ServerName = "example.com"
+	c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", h.Listener.Addr().String())
+	}})
+	t.Cleanup(c.Close)
+	resp, err := c.RoundTrip(request(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	largeReads(t, resp.Body, 8<<10)
+	if _, body, err := get(t, c, request(t, "POST", strings.NewReader("mine"))); err != nil || body != "mine" {
+		t.Errorf("the next request gets %q, %v", body, err)
+	}
+}
+
+// Nor are those on a connection that goes from one request to another that waits for one.
+func TestNoByteOfAHandedConnectionIsRead(t *testing.T) {
+	sent := make(chan struct{})
+	s := serve(t, func(c net.Conn, n int64) {
+		if n > 1 {
+			echo(c, n)
+			return
+		}
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		fmt.Fprint(c, long(8<<10)+forgery)
+		close(sent)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	release := make(chan struct{})
+	var dials atomic.Int64
+	c := s.client(func(cfg *Config) {
+		dial := cfg.Dial
+		cfg.Dial = func(ctx context.Context) (net.Conn, error) {
+			if dials.Add(1) == 2 {
+				<-release
+			}
+			return dial(ctx)
+		}
+	})
+	defer close(release)
+	resp, err := c.RoundTrip(request(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.Value(t, sent, "the rest")
+	done := make(chan string, 1)
+	go func() {
+		_, body, err := get(t, c, request(t, "POST", strings.NewReader("mine")))
+		done <- fmt.Sprint(body, err)
+	}()
+	eventually(t, "second dial", func() bool { return dials.Load() == 2 })
+	largeReads(t, resp.Body, 8<<10)
+	if got := await.Value(t, done, "the answer"); got != "mine<nil>" {
+		t.Errorf("the next request gets %q", got)
+	}
+}
+
+const forgery = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+
+// long returns an answer with a body of that length.
+func long(n int) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("x", n))
+}
+
+// largeReads reads a body of n bytes to its end, past the connection's own buffer.
+func largeReads(t testing.TB, body io.Reader, n int) {
+	t.Helper()
+	buf := make([]byte, 32<<10)
+	for {
+		more, err := body.Read(buf)
+		switch n -= more; {
+		case err == io.EOF && n == 0:
+			return
+		case err != nil:
+			t.Fatal(n, err)
+		}
+	}
+}
+
 // A connection that the server closed, or on which it said 408, is not used: even a request that may not be sent
 // twice is answered.
 func TestClosedConnectionsAreSeen(t *testing.T) {
