@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/http1"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -289,6 +290,8 @@ func meaning(ctx context.Context, err error) kind {
 	var unknownAuthority x509.UnknownAuthorityError
 	var badCertificate *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, http1.ErrRequest):
+		return clientFoul
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return noFiles
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &unknownAuthority), errors.As(err, &badCertificate):
