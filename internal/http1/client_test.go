@@ -235,6 +235,7 @@ func TestNoByteThatTLSHoldsIsRead(t *testing.T) {
 	t.Cleanup(h.Close)
 	secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	secure.ServerName = "example.com"
+	secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
 	c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
 		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", h.Listener.Addr().String())
 	}})
@@ -346,29 +347,52 @@ func TestClosedConnectionsAreSeen(t *testing.T) {
 
 // What the server closes while no request comes is closed here too, and so is what is idle for long.
 func TestIdleConnectionsAreSwept(t *testing.T) {
-	s := serve(t, func(c net.Conn, n int64) {
-		if n == 1 {
-			br := bufio.NewReader(c)
-			_, _ = http.ReadRequest(br)
-			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-			return
+	for _, closes := range []bool{false, true} {
+		s := serve(t, func(c net.Conn, n int64) {
+			if closes {
+				_, _ = http.ReadRequest(bufio.NewReader(c))
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				return
+			}
+			echo(c, n)
+		})
+		c := s.client(func(cfg *Config) {
+			if !closes {
+				cfg.IdleTime = 10 * time.Millisecond
+			}
+		})
+		if _, _, err := get(t, c, request(t, "GET", nil)); err != nil {
+			t.Fatal(err)
 		}
-		echo(c, n)
-	})
-	c := s.client(func(cfg *Config) { cfg.IdleTime = 10 * time.Millisecond })
-	idle := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.idle) }
-	if _, _, err := get(t, c, request(t, "GET", nil)); err != nil {
+		eventually(t, "end of the connection, and of looking", func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.idle) == 0 && !c.swept
+		})
+	}
+}
+
+// What belongs to TLS alone, such as tickets after a handshake, ends no idle connection.
+func TestTicketsAreSwept(t *testing.T) {
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	h.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // else tickets come with the handshake
+	h.StartTLS()
+	t.Cleanup(h.Close)
+	secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	secure.ServerName = "example.com"
+	secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
+	nc, err := tls.Dial("tcp", h.Listener.Addr().String(), secure)
+	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "end of what the server closed", func() bool { return idle() == 0 })
-	if _, _, err := get(t, c, request(t, "GET", nil)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "end of what is idle", func() bool { return idle() == 0 })
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.swept {
-		t.Error("nothing is there and is looked at")
+	c := New(Config{Idle: 1, Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("one is enough") }})
+	t.Cleanup(c.Close)
+	cn := newConn(c, nc)
+	eventually(t, "tickets", func() bool { return !cn.quiet() })
+	c.put(cn)
+	c.sweep()
+	if _, body, err := get(t, c, request(t, "POST", strings.NewReader("hello"))); err != nil || body != "hello" {
+		t.Errorf("%q, %v", body, err)
 	}
 }
 
@@ -891,6 +915,7 @@ func TestTLS(t *testing.T) {
 		t.Cleanup(h.Close)
 		secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		secure.ServerName = "example.com"
+		secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
 		c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
 			return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", h.Listener.Addr().String())
 		}})
