@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -68,6 +69,11 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Host = r.In.Host
 	if b, ok := r.In.Body.(*requestBody); ok {
 		r.Out.Body = b
+	}
+	for name := range r.In.Trailer {
+		if !httpguts.ValidHeaderFieldName(name) { // the server takes what is announced as it is
+			delete(r.In.Trailer, name)
+		}
 	}
 	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
