@@ -19,7 +19,8 @@
 // https, the last handshake with the upstream says whether it is one of HTTP/1.
 //
 // Failures. If an upstream cannot be reached or breaks off, the answer is 502; if it is too
-// slow, 504. Neither is a refusal or a sample of service time. A request of which nothing
+// slow, 504. Neither is a refusal or a sample of service time. A request of HTTP/2 that HTTP/1
+// cannot say is answered 400, and is no failure of the upstream. A request of which nothing
 // was sent, or which may be executed twice, is first retried at another upstream of its
 // group (Limits.Retries), within a budget. When a client leaves, its request ends.
 //

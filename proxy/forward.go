@@ -14,10 +14,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/http1"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -67,6 +69,11 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Host = r.In.Host
 	if b, ok := r.In.Body.(*requestBody); ok {
 		r.Out.Body = b
+	}
+	for name := range r.In.Trailer {
+		if !httpguts.ValidHeaderFieldName(name) { // the server takes what is announced as it is
+			delete(r.In.Trailer, name)
+		}
 	}
 	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
@@ -289,6 +296,8 @@ func meaning(ctx context.Context, err error) kind {
 	var unknownAuthority x509.UnknownAuthorityError
 	var badCertificate *tls.CertificateVerificationError
 	switch {
+	case errors.Is(err, http1.ErrRequest):
+		return clientFoul
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return noFiles
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &unknownAuthority), errors.As(err, &badCertificate):

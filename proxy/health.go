@@ -269,7 +269,7 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 		switch meaning(r.Context(), err) {
 		case connectFailed:
 			return unreachable
-		case noFiles:
+		case noFiles, clientFoul:
 			return saysNothing
 		}
 		return failed

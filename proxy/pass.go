@@ -28,7 +28,7 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 	}}
 	out := u.outgoing(r, &watch)
 	resp, err := u.sends.RoundTrip(out)
-	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+	if err == nil && (resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode < 100) {
 		resp.Body.Close()
 		err = errUnasked
 	}
@@ -67,14 +67,15 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errUnasked is the error of an answer 101 to a request that asks for no upgrade.
+// errUnasked is the error of an answer 101 to a request that asks for no upgrade, and of one with a status below 100,
+// which a http.ResponseWriter panics at.
 var errUnasked = unasked{}
 
 type unasked struct{}
 
 // Error implements error.
 func (unasked) Error() string {
-	return "proxy: the upstream switches protocols although it was not asked to"
+	return "proxy: the upstream switches protocols although it was not asked to, or answers with no status of HTTP"
 }
 
 // outgoing returns the request that is sent for r.
@@ -142,11 +143,12 @@ func add(h, from http.Header) {
 	}
 }
 
-// cleanQuery returns a query that every server reads alike: parts that cannot be parsed are left out.
+// cleanQuery returns a query that every server reads alike: parts that cannot be parsed are left out, and blanks, which
+// clients of HTTP/2 can send and which would end the target of a request, are escaped.
 func cleanQuery(s string) string {
 	for i := 0; i < len(s); i++ {
 		switch {
-		case s[i] == ';', s[i] == '%' && (i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2])):
+		case s[i] == ';', s[i] == ' ', s[i] == '%' && (i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2])):
 			values, _ := url.ParseQuery(s) // what there is of it
 			return values.Encode()
 		}

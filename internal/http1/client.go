@@ -38,6 +38,10 @@ const defaultHeader = 10 << 20
 // connections. RoundTrip then leaves the request's body open and unread, for another transport.
 var ErrOther = errors.New("http1: the server speaks another version of HTTP")
 
+// ErrRequest is wrapped by the error of a request that cannot be sent as it is, such as for a line break in a
+// field. The server has no part in it.
+var ErrRequest = errors.New("http1: the request cannot be sent")
+
 // ErrStale is wrapped by the error of a request that failed on a connection that was used before, without a
 // byte of an answer, and that may not be sent again: the server has probably closed the connection meanwhile.
 var ErrStale = errors.New("http1: the server closed a kept connection")
@@ -103,7 +107,7 @@ func (c *Client) try(r *http.Request) (resp *http.Response, again bool, err erro
 		head.free()
 		c.put(cn)
 		closeBody(r)
-		return nil, false, err
+		return nil, false, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	reused := cn.reused
 	x := &exchange{conn: cn, r: r, plan: plan}

@@ -213,6 +213,109 @@ func TestNoByteAfterAnAnswerIsRead(t *testing.T) {
 	}
 }
 
+// Bytes after an answer that are in the memory of TLS, and no longer in the socket, are no answer either.
+func TestNoByteThatTLSHoldsIsRead(t *testing.T) {
+	var asked atomic.Int64
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			_, _ = io.Copy(w, r.Body)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, long(8<<10)+forgery) // one record
+		_, _ = io.Copy(io.Discard, c)
+	}))
+	h.TLS = &tls.Config{DynamicRecordSizingDisabled: true}
+	h.StartTLS()
+	t.Cleanup(h.Close)
+	secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	secure.ServerName = "example.com"
+	secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
+	c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", h.Listener.Addr().String())
+	}})
+	t.Cleanup(c.Close)
+	resp, err := c.RoundTrip(request(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	largeReads(t, resp.Body, 8<<10)
+	if _, body, err := get(t, c, request(t, "POST", strings.NewReader("mine"))); err != nil || body != "mine" {
+		t.Errorf("the next request gets %q, %v", body, err)
+	}
+}
+
+// Nor are those on a connection that goes from one request to another that waits for one.
+func TestNoByteOfAHandedConnectionIsRead(t *testing.T) {
+	sent := make(chan struct{})
+	s := serve(t, func(c net.Conn, n int64) {
+		if n > 1 {
+			echo(c, n)
+			return
+		}
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		fmt.Fprint(c, long(8<<10)+forgery)
+		close(sent)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	release := make(chan struct{})
+	var dials atomic.Int64
+	c := s.client(func(cfg *Config) {
+		dial := cfg.Dial
+		cfg.Dial = func(ctx context.Context) (net.Conn, error) {
+			if dials.Add(1) == 2 {
+				<-release
+			}
+			return dial(ctx)
+		}
+	})
+	defer close(release)
+	resp, err := c.RoundTrip(request(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.Value(t, sent, "the rest")
+	done := make(chan string, 1)
+	go func() {
+		_, body, err := get(t, c, request(t, "POST", strings.NewReader("mine")))
+		done <- fmt.Sprint(body, err)
+	}()
+	eventually(t, "second dial", func() bool { return dials.Load() == 2 })
+	largeReads(t, resp.Body, 8<<10)
+	if got := await.Value(t, done, "the answer"); got != "mine<nil>" {
+		t.Errorf("the next request gets %q", got)
+	}
+}
+
+const forgery = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+
+// long returns an answer with a body of that length.
+func long(n int) string {
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("x", n))
+}
+
+// largeReads reads a body of n bytes to its end, past the connection's own buffer.
+func largeReads(t testing.TB, body io.Reader, n int) {
+	t.Helper()
+	buf := make([]byte, 32<<10)
+	for {
+		more, err := body.Read(buf)
+		switch n -= more; {
+		case err == io.EOF && n == 0:
+			return
+		case err != nil:
+			t.Fatal(n, err)
+		}
+	}
+}
+
 // A connection that the server closed, or on which it said 408, is not used: even a request that may not be sent
 // twice is answered.
 func TestClosedConnectionsAreSeen(t *testing.T) {
@@ -244,29 +347,52 @@ func TestClosedConnectionsAreSeen(t *testing.T) {
 
 // What the server closes while no request comes is closed here too, and so is what is idle for long.
 func TestIdleConnectionsAreSwept(t *testing.T) {
-	s := serve(t, func(c net.Conn, n int64) {
-		if n == 1 {
-			br := bufio.NewReader(c)
-			_, _ = http.ReadRequest(br)
-			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-			return
+	for _, closes := range []bool{false, true} {
+		s := serve(t, func(c net.Conn, n int64) {
+			if closes {
+				_, _ = http.ReadRequest(bufio.NewReader(c))
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				return
+			}
+			echo(c, n)
+		})
+		c := s.client(func(cfg *Config) {
+			if !closes {
+				cfg.IdleTime = 10 * time.Millisecond
+			}
+		})
+		if _, _, err := get(t, c, request(t, "GET", nil)); err != nil {
+			t.Fatal(err)
 		}
-		echo(c, n)
-	})
-	c := s.client(func(cfg *Config) { cfg.IdleTime = 10 * time.Millisecond })
-	idle := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.idle) }
-	if _, _, err := get(t, c, request(t, "GET", nil)); err != nil {
+		eventually(t, "end of the connection, and of looking", func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.idle) == 0 && !c.swept
+		})
+	}
+}
+
+// What belongs to TLS alone, such as tickets after a handshake, ends no idle connection.
+func TestTicketsAreSwept(t *testing.T) {
+	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	h.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // else tickets come with the handshake
+	h.StartTLS()
+	t.Cleanup(h.Close)
+	secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	secure.ServerName = "example.com"
+	secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
+	nc, err := tls.Dial("tcp", h.Listener.Addr().String(), secure)
+	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "end of what the server closed", func() bool { return idle() == 0 })
-	if _, _, err := get(t, c, request(t, "GET", nil)); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "end of what is idle", func() bool { return idle() == 0 })
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.swept {
-		t.Error("nothing is there and is looked at")
+	c := New(Config{Idle: 1, Dial: func(context.Context) (net.Conn, error) { return nil, errors.New("one is enough") }})
+	t.Cleanup(c.Close)
+	cn := newConn(c, nc)
+	eventually(t, "tickets", func() bool { return !cn.quiet() })
+	c.put(cn)
+	c.sweep()
+	if _, body, err := get(t, c, request(t, "POST", strings.NewReader("hello"))); err != nil || body != "hello" {
+		t.Errorf("%q, %v", body, err)
 	}
 }
 
@@ -789,6 +915,7 @@ func TestTLS(t *testing.T) {
 		t.Cleanup(h.Close)
 		secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		secure.ServerName = "example.com"
+		secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
 		c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
 			return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", h.Listener.Addr().String())
 		}})

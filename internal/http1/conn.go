@@ -117,22 +117,20 @@ func (cn *conn) unlimited() {
 const ticketTime = time.Millisecond
 
 // usable reports whether the server has said nothing since the connection was given back: neither the end nor
-// bytes that nobody asked for, such as 408. With TLS the socket may have what belongs to TLS alone.
+// bytes that nobody asked for, such as 408. With TLS the socket may have what belongs to TLS alone, for which it
+// waits, and TLS may have bytes that are no longer in the socket.
 func (cn *conn) usable() bool {
-	if cn.raw == nil {
+	quiet := cn.quiet()
+	if quiet && cn.tls == nil {
 		return true
 	}
-	cn.seen = nothing
-	if err := cn.raw.Control(cn.look); err != nil {
-		return false
-	}
-	if cn.seen == nothing {
-		return true
-	}
-	// There is something to read, and what wraps the socket may want to know what.
-	if cn.tls == nil {
+	// There may be something to read, and what wraps the socket may want to know what.
+	switch {
+	case cn.tls == nil:
 		cn.deadline.reset()
-	} else {
+	case quiet:
+		_ = cn.nc.SetReadDeadline(time.Unix(1, 0)) // only what TLS has
+	default:
 		_ = cn.nc.SetReadDeadline(time.Now().Add(ticketTime))
 	}
 	_, err := cn.nc.Read(make([]byte, 1))
@@ -141,6 +139,15 @@ func (cn *conn) usable() bool {
 	}
 	cn.deadline.reset()
 	return true
+}
+
+// quiet reports whether the socket has nothing to read, without waiting.
+func (cn *conn) quiet() bool {
+	if cn.raw == nil {
+		return true
+	}
+	cn.seen = nothing
+	return cn.raw.Control(cn.look) == nil && cn.seen == nothing
 }
 
 // deadline is the instant at which waiting for the header of an answer ends. It is moved with every request, but

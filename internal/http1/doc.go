@@ -14,13 +14,12 @@
 // uses has no goroutine: once a second, and before it is used again, it is looked at without waiting.
 //
 // Sent again. A request is sent again only on a connection that was used before, if no byte of an answer
-// came, and if either nothing of the request was written and it has no body, or its method or an
-// Idempotency-Key says that it may be executed twice and it has no body or Request.GetBody. These are the
-// rules of http.Transport.
+// came, and if it has no body or Request.GetBody, and if either nothing of it was written, or its method or an
+// Idempotency-Key says that it may be executed twice. These are the rules of http.Transport.
 //
 // Invariants: a connection is given back only if both sides said all and nothing else, neither asked for
 // its end, the request was not cancelled, and no byte came after the answer. What decides about framing is
-// checked as it is written: no field has a line break or a NUL, no body is longer or shorter than said.
+// checked as it is written: no field has a line break or a NUL, no target a blank, no body is longer or shorter than said.
 // RoundTrip returns an error only when nothing reads the request's body any more. After the end of an
 // answer, or Close of its body, no goroutine is left but one that waits for the request's body.
 //

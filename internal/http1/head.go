@@ -40,9 +40,9 @@ func (h *buffer) write(r *http.Request) (plan, error) {
 	h.b = h.b[:0]
 	switch {
 	case r.URL == nil || r.URL.Host == "":
-		return plan{}, errors.New("http1: no host in the request's URL")
+		return plan{}, errors.New("no host in the request's URL")
 	case r.Method != "" && !token(r.Method), r.Method == http.MethodConnect:
-		return plan{}, fmt.Errorf("http1: invalid method %q", r.Method)
+		return plan{}, fmt.Errorf("invalid method %q", r.Method)
 	}
 	p, err := planOf(r)
 	if err != nil {
@@ -89,8 +89,8 @@ func (h *buffer) start(r *http.Request) error {
 	if method == "" {
 		method = http.MethodGet
 	}
-	if !printable(target) {
-		return errors.New("http1: control character in the request's URL")
+	if !visible(target) {
+		return errors.New("control character or blank in the request's URL")
 	}
 	h.b = append(h.b, method...)
 	h.b = append(h.b, ' ')
@@ -123,7 +123,7 @@ func (h *buffer) trailers(t http.Header) error {
 	sep := "Trailer: "
 	for name, values := range t {
 		if name = http.CanonicalHeaderKey(name); framing(name) || !token(name) || !all(values, text) {
-			return fmt.Errorf("http1: invalid trailer %q", name)
+			return fmt.Errorf("invalid trailer %q", name)
 		}
 		h.b = append(h.b, sep...)
 		h.b = append(h.b, name...)
@@ -144,11 +144,11 @@ func framing(name string) bool {
 // read, and what rules add by them, but this is where it counts.
 func (h *buffer) field(name string, values []string) error {
 	if !token(name) {
-		return fmt.Errorf("http1: invalid field name %q", name)
+		return fmt.Errorf("invalid field name %q", name)
 	}
 	for _, v := range values {
 		if !text(v) {
-			return fmt.Errorf("http1: invalid value of the field %q", name)
+			return fmt.Errorf("invalid value of the field %q", name)
 		}
 		h.b = append(h.b, name...)
 		h.b = append(h.b, ": "...)
@@ -187,7 +187,7 @@ func withoutZone(host string) string {
 func planOf(r *http.Request) (plan, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		if r.Body == nil && r.ContentLength != 0 {
-			return plan{}, fmt.Errorf("http1: a length of %d without a body", r.ContentLength)
+			return plan{}, fmt.Errorf("a length of %d without a body", r.ContentLength)
 		}
 		return plan{}, nil
 	}
@@ -295,10 +295,10 @@ func all(values []string, are func(string) bool) bool {
 	return true
 }
 
-// printable reports whether s is without control characters.
-func printable(s string) bool {
+// visible reports whether s is without control characters and blanks, which would end the target of a request.
+func visible(s string) bool {
 	for i := range len(s) {
-		if s[i] < ' ' || s[i] == 0x7f {
+		if s[i] <= ' ' || s[i] == 0x7f {
 			return false
 		}
 	}

@@ -30,9 +30,12 @@ func (c *Client) get(ctx context.Context) (*conn, error) {
 	for {
 		cn, w := c.pop()
 		if cn == nil {
-			return c.wait(ctx, w)
+			var err error
+			if cn, err = c.wait(ctx, w); err != nil {
+				return nil, err
+			}
 		}
-		if cn.usable() {
+		if !cn.reused || cn.usable() {
 			return cn, nil
 		}
 		cn.close()
@@ -142,11 +145,15 @@ func (c *Client) keep(cn *conn) (out *conn) {
 // sweep closes what was idle for long enough and what the server closed, and comes again while there is
 // something to look at.
 func (c *Client) sweep() {
-	var dead []*conn
+	var out []*conn
 	for at, more := 0, true; more; {
-		at, more, dead = c.sweepSome(at, dead[:0])
-		for _, cn := range dead {
-			cn.close()
+		at, more, out = c.sweepSome(at, out[:0])
+		for _, cn := range out {
+			if c.old(cn) || !cn.usable() {
+				cn.close()
+			} else {
+				c.put(cn) // what came belongs to TLS
+			}
 		}
 	}
 	c.mu.Lock()
@@ -156,27 +163,30 @@ func (c *Client) sweep() {
 	}
 }
 
-// sweepSome takes out those of some connections that are to be closed, from the at-th on, and returns
-// where the rest begins.
-func (c *Client) sweepSome(at int, dead []*conn) (next int, more bool, _ []*conn) {
+// sweepSome takes out those of some connections that are old or have something to read, from the at-th on, and
+// returns where the rest begins. It reads nothing, because that may wait and requests wait for the lock.
+func (c *Client) sweepSome(at int, out []*conn) (next int, more bool, _ []*conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at >= len(c.idle) {
-		return 0, false, dead
+		return 0, false, out
 	}
-	now := time.Now()
 	end := min(at+sweepAtOnce, len(c.idle))
 	left := slices.DeleteFunc(c.idle[at:end:end], func(cn *conn) bool {
-		old := c.cfg.IdleTime > 0 && now.Sub(cn.since) >= c.cfg.IdleTime
-		if old || !cn.usable() {
-			dead = append(dead, cn)
+		if c.old(cn) || !cn.quiet() {
+			out = append(out, cn)
 			return true
 		}
 		return false
 	})
 	next = at + len(left)
 	c.idle = slices.Delete(c.idle, next, end)
-	return next, true, dead
+	return next, true, out
+}
+
+// old reports whether cn was idle for as long as it may be.
+func (c *Client) old(cn *conn) bool {
+	return c.cfg.IdleTime > 0 && time.Since(cn.since) >= c.cfg.IdleTime
 }
 
 // CloseIdleConnections closes those that no request uses. Those in use are not kept either, unless another

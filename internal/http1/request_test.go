@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -154,9 +155,19 @@ func TestForgedRequestsAreRefused(t *testing.T) {
 		} {
 			r := &http.Request{Method: "POST", URL: &url.URL{Scheme: "http", Host: "server", Path: "/"}, Header: http.Header{}}
 			change(r)
-			if got, _, err := sent(t, ours, r); err == nil || got != nil {
+			if got, _, err := sent(t, ours, r); !errors.Is(err, ErrRequest) || got != nil {
 				t.Errorf("%s %q is sent: %+v", where, evil, got)
 			}
+		}
+	}
+}
+
+// A blank would end the target, and what follows would be taken for the version.
+func TestNoBlankInTargets(t *testing.T) {
+	for name, target := range map[string]url.URL{"opaque": {Opaque: "/a HTTP/1.0"}, "query": {Path: "/a", RawQuery: "b HTTP/1.0"}} {
+		target.Scheme, target.Host = "http", "server"
+		if got, _, err := sent(t, ours, &http.Request{Method: "GET", URL: &target, Header: http.Header{}}); !errors.Is(err, ErrRequest) || got != nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }

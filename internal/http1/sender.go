@@ -149,7 +149,7 @@ func (s *sender) finish() (written bool, err error) {
 		}
 		for _, v := range values {
 			if err := end.field(name, []string{oneLine.Replace(v)}); err != nil {
-				return true, err
+				return true, fmt.Errorf("%w: %w", ErrRequest, err)
 			}
 		}
 	}

@@ -8,11 +8,13 @@ import (
 	"net/textproto"
 )
 
-// Watch is what a caller wants to know of a request besides its answer. It is for one RoundTrip, whose goroutine uses it.
+// Watch is what a caller wants to know of a request besides its answer. It is for one
+// RoundTrip at a time, whose goroutine uses it.
 type Watch struct {
 	// Inform is called with each answer 1xx but 101. Its error ends the request. Nil: nobody takes them.
 	Inform func(code int, header http.Header) error
-	// Begun is set if the answer's body has begun when RoundTrip returns: its first Read does not wait.
+	// Begun says of an answer with a body whether that has begun when RoundTrip returns: its first Read does not
+	// wait. It is that of the last answer.
 	Begun bool
 }
 
@@ -36,13 +38,11 @@ func (x *exchange) inform(code int, header http.Header) (taken bool, err error) 
 
 // begun tells that the body of an answer of unknown length has begun: there is more than the size of a chunk.
 func (x *exchange) begun(resp *http.Response) {
-	if resp.ContentLength >= 0 {
+	w, ok := x.r.Context().Value(watchKey{}).(*Watch)
+	if !ok {
 		return
 	}
 	there, _ := x.conn.br.Peek(x.conn.br.Buffered())
-	if i := bytes.IndexByte(there, '\n'); len(there) > 0 && (resp.TransferEncoding == nil || i >= 0 && i+1 < len(there)) {
-		if w, ok := x.r.Context().Value(watchKey{}).(*Watch); ok {
-			w.Begun = true
-		}
-	}
+	i := bytes.IndexByte(there, '\n')
+	w.Begun = resp.ContentLength < 0 && len(there) > 0 && (resp.TransferEncoding == nil || i >= 0 && i+1 < len(there))
 }

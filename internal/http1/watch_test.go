@@ -21,7 +21,7 @@ func TestWatchBegun(t *testing.T) {
 		{ok + "Content-Length: 5\r\n\r\nhello", false}, // nobody asks
 	} {
 		rt, end := ours(play(false, []byte(test.first)))
-		var w Watch
+		w := Watch{Begun: !test.begun} // of an answer before
 		r, _ := http.NewRequestWithContext(w.In(t.Context()), "GET", "http://server/", nil)
 		resp, err := rt.RoundTrip(r)
 		if err != nil {
