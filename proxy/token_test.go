@@ -23,7 +23,16 @@ import (
 // issued, and shows it at the front: neither gate on the way takes it, the last one lets
 // the request in, once.
 func TestATokenThroughAChain(t *testing.T) {
-	var exports, reads atomic.Int64
+	var reads atomic.Int64
+	found := make(chan struct{}) // a token: until then exports hang
+	hangs := func() bool {
+		select {
+		case <-found:
+			return false
+		default:
+			return true
+		}
+	}
 	back := gated(t, live.GateConfig{
 		Config:  admission.Config{Objective: 100 * time.Millisecond, Slots: slots.Config{Min: 2, Max: 2, Initial: 2}},
 		Culprit: live.CulpritConfig{Mode: culprit.Enforce},
@@ -31,8 +40,11 @@ func TestATokenThroughAChain(t *testing.T) {
 		switch {
 		case r.URL.Path == "/read":
 			time.Sleep(time.Millisecond)
-		case exports.Add(1) <= 2:
-			<-r.Context().Done()
+		case hangs():
+			select {
+			case <-r.Context().Done():
+			case <-found:
+			}
 		default:
 			_, _ = io.WriteString(w, "done")
 		}
@@ -56,7 +68,7 @@ func TestATokenThroughAChain(t *testing.T) {
 	tokens := make(chan string, 2)
 	for range 2 {
 		callers.Go(func() {
-			for ctx.Err() == nil && exports.Load() < 2 {
+			for ctx.Err() == nil && hangs() {
 				if _, token := ask("/export", ""); token != "" {
 					tokens <- token
 					return
@@ -73,6 +85,7 @@ func TestATokenThroughAChain(t *testing.T) {
 		}
 		return token != ""
 	})
+	close(found)
 	if code, _ := ask("/export", ""); code == http.StatusOK {
 		t.Errorf("without the token the status is %d, expected that the kind is kept out", code)
 	}
