@@ -19,10 +19,11 @@ package procfs
 import (
 	"bytes"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/procstat"
 )
 
 // Usage is what a process or a thread has consumed since it began.
@@ -197,42 +198,16 @@ func BusyFor(pid int64) (used time.Duration, processors int) {
 	if err != nil {
 		return 0, 0
 	}
-	return parseBusyOf(text, parseAllowed(status))
-}
-
-// parseAllowed reads the line "Cpus_allowed_list:\t0-3,8", first and last of each range. What it cannot read allows none.
-func parseAllowed(status []byte) (all [][2]int) {
-	for line := range bytes.Lines(status) {
-		list, ok := bytes.CutPrefix(line, []byte("Cpus_allowed_list:"))
-		if !ok {
-			continue
-		}
-		for part := range strings.SplitSeq(string(bytes.TrimSpace(list)), ",") {
-			first, last, ranged := strings.Cut(part, "-")
-			if !ranged {
-				last = first
-			}
-			from, wrong := strconv.Atoi(first)
-			to, bad := strconv.Atoi(last)
-			if wrong != nil || bad != nil {
-				return nil
-			}
-			all = append(all, [2]int{from, to})
-		}
-	}
-	return all
+	return parseBusyOf(text, procstat.Allowed(status))
 }
 
 // parseBusyOf adds up the lines "cpu0 …" of the processors that are allowed, and counts them.
-func parseBusyOf(text []byte, allowed [][2]int) (busy time.Duration, n int) {
+func parseBusyOf(text []byte, allowed procstat.Set) (busy time.Duration, n int) {
 	for line := range bytes.Lines(text) {
-		name, _, _ := bytes.Cut(line, []byte(" "))
-		number, ok := bytes.CutPrefix(name, []byte("cpu"))
-		cpu, err := strconv.Atoi(string(number))
-		if !ok || err != nil || !slices.ContainsFunc(allowed, func(r [2]int) bool { return r[0] <= cpu && cpu <= r[1] }) {
+		if cpu, ok := procstat.Processor(line); !ok || !allowed.Has(cpu) {
 			continue
 		}
-		used, ok := parseTimes(bytes.Fields(line))
+		used, ok := parseTimes(line)
 		if !ok {
 			return 0, 0
 		}
@@ -244,7 +219,7 @@ func parseBusyOf(text []byte, allowed [][2]int) (busy time.Duration, n int) {
 // parseProcessors counts the lines "cpu0 …", "cpu1 …" and so on.
 func parseProcessors(text []byte) (n int) {
 	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, []byte("cpu")); ok && len(rest) > 0 && '0' <= rest[0] && rest[0] <= '9' {
+		if _, ok := procstat.Processor(line); ok {
 			n++
 		}
 	}
@@ -254,28 +229,16 @@ func parseProcessors(text []byte) (n int) {
 // parseBusy reads "cpu user nice system idle iowait irq softirq steal …".
 func parseBusy(text []byte) (busy time.Duration, ok bool) {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
-	fields := bytes.Fields(line)
-	if len(fields) == 0 || string(fields[0]) != "cpu" {
+	if fields := bytes.Fields(line); len(fields) == 0 || string(fields[0]) != "cpu" {
 		return 0, false
 	}
-	return parseTimes(fields)
+	return parseTimes(line)
 }
 
-// parseTimes reads the fields of a line of /proc/stat, the first of which is its name.
-func parseTimes(fields [][]byte) (busy time.Duration, ok bool) {
-	if len(fields) < 9 {
-		return 0, false
-	}
-	for i, f := range fields[1:9] {
-		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil || n < 0 || n > 1<<53 {
-			return 0, false
-		}
-		if i != 3 && i != 4 { // idle, waiting for disks
-			busy += time.Duration(n) * tick
-		}
-	}
-	return busy, true
+// parseTimes returns the time in use of a line of /proc/stat.
+func parseTimes(line []byte) (busy time.Duration, ok bool) {
+	t, ok := procstat.ParseTimes(line)
+	return time.Duration(t.All-t.Idle) * tick, ok
 }
 
 // Meter tells what processes or threads consumed between looks. The zero value is

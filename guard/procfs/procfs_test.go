@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/procstat"
 )
 
 func TestParse(t *testing.T) {
@@ -91,12 +93,12 @@ func TestBusyFor(t *testing.T) {
 		n    int
 	}{"0": {10 * time.Millisecond, 1}, "0-1": {40 * time.Millisecond, 2}, "2,12-15": {570 * time.Millisecond, 2}, "0-4095": {610 * time.Millisecond, 4},
 		"7": {}, "": {}, "0-": {}, "x": {}, "1-0": {}} {
-		busy, n := parseBusyOf([]byte(stat), parseAllowed([]byte("Name:\tjava\nCpus_allowed:\tff\nCpus_allowed_list:\t"+list+"\nMems_allowed:\t1\n")))
+		busy, n := parseBusyOf([]byte(stat), procstat.Allowed([]byte("Name:\tjava\nCpus_allowed:\tff\nCpus_allowed_list:\t"+list+"\nMems_allowed:\t1\n")))
 		if busy != want.busy || n != want.n {
 			t.Errorf("%q: %v of %d processors, expected %v of %d", list, busy, n, want.busy, want.n)
 		}
 	}
-	if busy, n := parseBusyOf([]byte("cpu0 1 0 0 90 0 0 0\n"), [][2]int{{0, 0}}); busy != 0 || n != 0 {
+	if busy, n := parseBusyOf([]byte("cpu0 1 0 0 90 0 0 0\n"), procstat.Set{{0, 0}}); busy != 0 || n != 0 {
 		t.Errorf("a line that is too short: %v of %d processors", busy, n)
 	}
 	if _, n := BusyFor(int64(os.Getpid())); n == 0 && runtime.GOOS == "linux" {

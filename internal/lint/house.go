@@ -56,7 +56,7 @@ func Spillgate() House {
 		Rows: []Row{
 			{Name: "words", Pure: true, Dirs: []string{"internal/mono", "internal/work"}},
 			{Name: "parts", Pure: true, Imports: words, Dirs: []string{"internal/signal", "internal/bucket", "internal/wire", "internal/progress", "internal/urlpath", "internal/mistake",
-				"internal/world"}},
+				"internal/world", "internal/procstat"}},
 			{Name: "policies", Pure: true, Imports: parts, Dirs: []string{"internal/credit", "internal/slots", "internal/admission",
 				"internal/rates", "internal/schedule", "internal/share", "internal/culprit", "internal/readmit", "internal/placement", "internal/baseline/..."}},
 			{Name: "node", Pure: true, Imports: policies, Dirs: []string{"internal/node"}},

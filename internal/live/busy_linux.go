@@ -3,9 +3,9 @@ package live
 import (
 	"bytes"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
+
+	"github.com/spillgate/spillgate/internal/procstat"
 )
 
 // hostProcessors returns what /proc/stat says of the processors that this process may use: all of the host, which in a container is the
@@ -30,11 +30,11 @@ func hostProcessors() hostTime {
 // longestLine is more than a line of a processor takes: a name and ten counts of up to 20 digits.
 const longestLine = 256
 
-// cpuset is the processors that a process may use if they are not all that the host has, in ranges from a first to a last. lines is how
-// many lines of /proc/stat have them.
+// cpuset is the processors that a process may use if they are not all that the host has. lines is how many lines of
+// /proc/stat have them.
 type cpuset struct {
-	ranges [][2]int
-	lines  int
+	processors procstat.Set
+	lines      int
 }
 
 // pinned returns the processors of this process, nil if it may use all of them or the system does not tell. As runtime.NumCPU does, it looks
@@ -49,16 +49,11 @@ var pinned = sync.OnceValue(func() *cpuset {
 })
 
 func parsePinned(status, stat []byte) *cpuset {
-	c := &cpuset{}
-	for line := range bytes.Lines(status) {
-		if list, ok := bytes.CutPrefix(line, []byte("Cpus_allowed_list:")); ok {
-			c.ranges = parseRanges(string(bytes.TrimSpace(list)))
-		}
-	}
+	c := &cpuset{processors: procstat.Allowed(status)}
 	there, allowed := 0, 0
 	for line := range bytes.Lines(stat) {
-		if n, ok := processorOf(line); ok {
-			if there++; c.has(n) {
+		if n, ok := procstat.Processor(line); ok {
+			if there++; c.processors.Has(n) {
 				allowed++
 				c.lines = there
 			}
@@ -70,49 +65,15 @@ func parsePinned(status, stat []byte) *cpuset {
 	return c
 }
 
-// parseRanges reads "0-3,8". Of what it cannot read it returns nothing.
-func parseRanges(list string) (all [][2]int) {
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, ranged := strings.Cut(part, "-")
-		if !ranged {
-			last = first
-		}
-		from, errFrom := strconv.Atoi(first)
-		to, errTo := strconv.Atoi(last)
-		if errFrom != nil || errTo != nil {
-			return nil
-		}
-		all = append(all, [2]int{from, to})
-	}
-	return all
-}
-
-func (c *cpuset) has(n int) bool {
-	for _, r := range c.ranges {
-		if r[0] <= n && n <= r[1] {
-			return true
-		}
-	}
-	return false
-}
-
-// processorOf returns the number in a line "cpu12 …".
-func processorOf(line []byte) (n int, ok bool) {
-	name, _, _ := bytes.Cut(line, []byte(" "))
-	digits, ok := bytes.CutPrefix(name, []byte("cpu"))
-	n, err := strconv.Atoi(string(digits))
-	return n, ok && err == nil && n >= 0
-}
-
 // parse adds up the whole lines of the processors in the set.
 func (c *cpuset) parse(b []byte) (t hostTime) {
 	for line := range bytes.Lines(b) {
-		if n, ok := processorOf(line); ok && c.has(n) && bytes.HasSuffix(line, []byte("\n")) {
-			one, ok := parseTimes(line)
+		if n, ok := procstat.Processor(line); ok && c.processors.Has(n) && bytes.HasSuffix(line, []byte("\n")) {
+			one, ok := procstat.ParseTimes(line)
 			if !ok {
 				return hostTime{}
 			}
-			t.all, t.idle = t.all+one.all, t.idle+one.idle
+			t.all, t.idle = t.all+one.All, t.idle+one.Idle
 		}
 	}
 	return t
@@ -124,25 +85,6 @@ func parseStat(b []byte) (t hostTime) {
 	if name, _, _ := bytes.Cut(line, []byte(" ")); !whole || string(name) != "cpu" {
 		return hostTime{}
 	}
-	t, _ = parseTimes(line)
-	return t
-}
-
-// parseTimes reads a line of /proc/stat: its name, and the ticks in user, nice, system, idle, iowait, irq, softirq and steal; what guests used
-// is in user and nice.
-func parseTimes(line []byte) (t hostTime, ok bool) {
-	fields := bytes.Fields(line)
-	if len(fields) < 9 {
-		return hostTime{}, false
-	}
-	for i, f := range fields[1:9] {
-		n, err := strconv.ParseUint(string(f), 10, 64)
-		if err != nil {
-			return hostTime{}, false
-		}
-		if t.all += n; i == 3 || i == 4 {
-			t.idle += n
-		}
-	}
-	return t, true
+	times, _ := procstat.ParseTimes(line)
+	return hostTime{times.All, times.Idle}
 }
