@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,14 +53,9 @@ const (
 	reportSteps
 )
 
-// LockRun is one of them.
+// LockRun is one of them, of the reads.
 type LockRun struct {
-	Name    string  `json:"name"` // "plain" or "gated"
-	Running bool    `json:"running"`
-	Elapsed float64 `json:"elapsed"`
-	// Course is that of the reads.
-	Course
-	Services []stage.Report `json:"services"`
+	Run
 	// Named is the request that the gate cancelled, nil if none yet; T is when, in seconds.
 	Named *stage.Named `json:"named,omitempty"`
 	T     float64      `json:"named_at,omitempty"`
@@ -69,15 +63,6 @@ type LockRun struct {
 	Report *stage.Asked `json:"report,omitempty"`
 
 	began time.Time
-}
-
-// During returns what became of the reads in the time for which the report wants the
-// lock, and false before it is over.
-func (r *LockRun) During() (stage.StepStats, bool) {
-	if len(r.Steps) > DuringReport {
-		return r.Steps[DuringReport], true
-	}
-	return stage.StepStats{}, false
 }
 
 // Fate says in a few words what became of the report.
@@ -116,12 +101,7 @@ func (a *CulpritAct) Running() *LockRun {
 	if a == nil {
 		return nil
 	}
-	for i := range a.Runs {
-		if a.Runs[i].Running {
-			return &a.Runs[i]
-		}
-	}
-	return nil
+	return running(a.Runs)
 }
 
 // Step returns the index of the step that a time of a run falls into.
@@ -129,15 +109,7 @@ func (a *CulpritAct) Step(elapsed float64) int { return stepAt(a.Steps, elapsed)
 
 // Complete reports whether both runs have their outcomes. A nil act has not.
 func (a *CulpritAct) Complete() bool {
-	if a == nil || len(a.Runs) != 2 || len(a.Steps) != reportSteps {
-		return false
-	}
-	for _, r := range a.Runs {
-		if r.Outcome == nil || len(r.Outcome.Steps) != reportSteps {
-			return false
-		}
-	}
-	return true
+	return a != nil && len(a.Steps) == reportSteps && complete(a.Runs, reportSteps)
 }
 
 func (a *CulpritAct) copy() *CulpritAct {
@@ -145,11 +117,7 @@ func (a *CulpritAct) copy() *CulpritAct {
 		return nil
 	}
 	out := *a
-	out.Runs = slices.Clone(a.Runs)
-	for i := range out.Runs {
-		r := &out.Runs[i]
-		r.Points, r.Services = slices.Clip(r.Points), slices.Clone(r.Services)
-	}
+	out.Runs = clone(a.Runs)
 	return &out
 }
 
@@ -184,7 +152,7 @@ func (d *director) seize(ctx context.Context, c crew, gated bool) error {
 			st.Scene, st.Culprit = Seizing, newCulpritAct(p)
 		}
 		st.Note, i = note, len(st.Culprit.Runs)
-		st.Culprit.Runs = append(st.Culprit.Runs, LockRun{Name: name, Running: true, Course: newCourse(), Services: []stage.Report{}})
+		st.Culprit.Runs = append(st.Culprit.Runs, LockRun{Run: newRun(name)})
 	})
 	change := func(do func(*LockRun)) {
 		d.mu.Lock()
@@ -193,28 +161,16 @@ func (d *director) seize(ctx context.Context, c crew, gated bool) error {
 	}
 	on := func(l stage.Line) { change(func(r *LockRun) { r.take(l, p.Length().Seconds()) }) }
 	part := stage.Locked{Name: "store", Gated: gated, Objective: d.cfg.Plan.SLO, Read: p.Read, Report: p.Held}
-	child, err := c.start(ctx, part.Name, stage.Part{Locked: &part}, on)
-	if err != nil {
-		return fmt.Errorf("demo: starting the store: %w", err)
-	}
-	s := &services{}
-	s.children, s.entry = append(s.children, child), child.Addr()
 	load := stage.Load{
-		Target: s.entry, Conns: p.Conns, Gated: gated, Objective: d.cfg.Plan.SLO, Timeout: d.cfg.Plan.Timeout, Seed: d.cfg.Seed,
-		Steps:    openloop.Profile{{Rate: p.Reads, For: p.Calm}, {Rate: p.Reads, For: p.Held}, {Rate: p.Reads, For: p.After}},
-		ReportAt: p.Calm,
+		Conns: p.Conns, Gated: gated, ReportAt: p.Calm,
+		Steps: openloop.Profile{{Rate: p.Reads, For: p.Calm}, {Rate: p.Reads, For: p.Held}, {Rate: p.Reads, For: p.After}},
 	}
-	err = c.run(ctx, s, load, func(l stage.Line) {
-		on(l)
-		d.update(func(*State) {})
-	})
-	s.stop()
-	if err != nil {
+	if err := d.alone(ctx, c, part.Name, stage.Part{Locked: &part}, load, on); err != nil {
 		return err
 	}
-	complete := false
-	change(func(r *LockRun) { r.Running, complete = false, r.Outcome != nil })
-	if !complete {
+	ended := false
+	change(func(r *LockRun) { r.Running, ended = false, r.Outcome != nil })
+	if !ended {
 		return errors.New("demo: the load on the store ended without a result")
 	}
 	return nil
@@ -223,8 +179,6 @@ func (d *director) seize(ctx context.Context, c crew, gated bool) error {
 // take adds what the load or the store tells.
 func (r *LockRun) take(l stage.Line, length float64) {
 	switch {
-	case l.Service != nil:
-		r.Services = replace(r.Services, *l.Service)
 	case l.Named != nil && l.Named.Cancelled && r.Named == nil:
 		r.Named = l.Named
 		if !r.began.IsZero() {
@@ -233,29 +187,23 @@ func (r *LockRun) take(l stage.Line, length float64) {
 	case l.Asked != nil:
 		r.Report = l.Asked
 	case l.Progress != nil:
-		r.Elapsed, r.began = max(r.Elapsed, min(l.Progress.Elapsed, length)), l.Progress.Began
+		r.began = l.Progress.Began
 	}
-	r.Course.take(l, "")
+	r.Run.take(l, length)
 }
 
 func (a *CulpritAct) invalid() []string {
 	if a == nil {
 		return nil
 	}
-	var why []string
-	for _, r := range a.Runs {
-		if r.Outcome != nil && !r.Outcome.Valid {
-			why = append(why, fmt.Sprintf("culprit, %s: %s", r.Name, strings.Join(r.Outcome.Invalid, ", ")))
-		}
-	}
-	return why
+	return invalid("culprit", a.Runs)
 }
 
 // summary says in a sentence what the gate changed.
 func (a *CulpritAct) summary() string {
 	plain, gated := &a.Runs[0], &a.Runs[1]
-	before, _ := plain.During()
-	after, _ := gated.During()
+	before, _ := plain.During(DuringReport)
+	after, _ := gated.During(DuringReport)
 	text := fmt.Sprintf("While a report took the store's lock for %.1f s, %.0f of %.0f reads/s were in time without a gate, and %.0f with one", a.HeldMS/1000, before.Goodput, before.Offered, after.Goodput)
 	if gated.Named == nil {
 		return text + "; no request was cancelled."
@@ -273,7 +221,7 @@ func culprits(s State) *table.Table {
 	row := func(name string, show func(*LockRun) string) { t.Add(name, show(&a.Runs[0]), show(&a.Runs[1])) }
 	during := func(show func(stage.StepStats) string) func(*LockRun) string {
 		return func(r *LockRun) string {
-			o, _ := r.During()
+			o, _ := r.During(DuringReport)
 			return show(o)
 		}
 	}

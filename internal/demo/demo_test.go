@@ -289,64 +289,55 @@ func TestPlayInterruptedWithTenants(t *testing.T) {
 	checkGone(t, mark)
 }
 
-// And one in the middle of the checkouts'.
-func TestPlayInterruptedWithCheckouts(t *testing.T) {
+// And one in the middle of the checkouts, the culprit's and the broker's.
+func TestPlayInterruptedLater(t *testing.T) {
 	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
-	command, mark := part(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	final, err := demo.Play(ctx, demo.Config{
-		Plan: hasty(), Command: command,
-		Publish: func(s demo.State) {
-			if o := s.Checkout.Order(demo.Shares); o != nil && len(o.Kinds[0].Points) > 0 {
-				cancel()
-			}
+	for name, tt := range map[string]struct {
+		reached func(demo.State) bool
+		// left reports whether the act is there and nothing of it is played any more.
+		left func(demo.State) bool
+	}{
+		"checkouts": {
+			func(s demo.State) bool {
+				o := s.Checkout.Order(demo.Shares)
+				return o != nil && len(o.Kinds[0].Points) > 0
+			},
+			func(s demo.State) bool { return s.Checkout != nil && s.Checkout.Running() == nil },
 		},
-	})
-	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Checkout == nil || final.Checkout.Running() != nil {
-		t.Errorf("scene %q, checkouts %+v, error %v; want an interruption", final.Scene, final.Checkout, err)
-	}
-	checkGone(t, mark)
-}
-
-// And one in the middle of the culprit's.
-func TestPlayInterruptedWithCulprit(t *testing.T) {
-	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
-	command, mark := part(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	final, err := demo.Play(ctx, demo.Config{
-		Plan: hasty(), Command: command,
-		Publish: func(s demo.State) {
-			if r := s.Culprit.Running(); r != nil && len(s.Culprit.Runs) == 2 && len(r.Points) > 0 {
-				cancel()
-			}
+		"culprit": {
+			func(s demo.State) bool {
+				r := s.Culprit.Running()
+				return r != nil && len(s.Culprit.Runs) == 2 && len(r.Points) > 0
+			},
+			func(s demo.State) bool { return s.Culprit != nil && s.Culprit.Running() == nil },
 		},
-	})
-	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Culprit == nil || final.Culprit.Running() != nil {
-		t.Errorf("scene %q, culprit %+v, error %v; want an interruption", final.Scene, final.Culprit, err)
-	}
-	checkGone(t, mark)
-}
-
-// And one in the middle of the broker's.
-func TestPlayInterruptedWithBroker(t *testing.T) {
-	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
-	command, mark := part(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	final, err := demo.Play(ctx, demo.Config{
-		Plan: hasty(), Command: command,
-		Publish: func(s demo.State) {
-			if r := s.Feed.Running(); r != nil && len(s.Feed.Runs) == 2 && len(r.Points) > 0 {
-				cancel()
-			}
+		"broker": {
+			func(s demo.State) bool {
+				r := s.Feed.Running()
+				return r != nil && len(s.Feed.Runs) == 2 && len(r.Points) > 0
+			},
+			func(s demo.State) bool { return s.Feed != nil && s.Feed.Running() == nil },
 		},
-	})
-	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Feed == nil || final.Feed.Running() != nil {
-		t.Errorf("scene %q, broker %+v, error %v; want an interruption", final.Scene, final.Feed, err)
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command, mark := part(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			final, err := demo.Play(ctx, demo.Config{
+				Plan: hasty(), Command: command,
+				Publish: func(s demo.State) {
+					if tt.reached(s) {
+						cancel()
+					}
+				},
+			})
+			if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || !tt.left(final) {
+				t.Errorf("scene %q, state %+v, error %v; want an interruption", final.Scene, final, err)
+			}
+			checkGone(t, mark)
+		})
 	}
-	checkGone(t, mark)
 }
 
 // A program that cannot play its part fails the demo, with what it wrote.
@@ -384,7 +375,7 @@ func TestTables(t *testing.T) {
 	seized := tables[6].Text(80)
 	for i := range s.Culprit.Runs {
 		r := &s.Culprit.Runs[i]
-		o, _ := r.During()
+		o, _ := r.During(demo.DuringReport)
 		for _, want := range []string{fmt.Sprintf("%.0f of %.0f/s", o.Goodput, o.Offered), r.Verdict(), r.Fate()} {
 			if !strings.Contains(seized, want) {
 				t.Errorf("%q is missing in\n%s", want, seized)

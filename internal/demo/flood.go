@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,25 +67,11 @@ const (
 // Limited is the name of the second run.
 const Limited = "limited"
 
-// FeedRun is one of them.
+// FeedRun is one of them, of the topics that keep to their rate.
 type FeedRun struct {
-	Name    string  `json:"name"` // "plain" or "limited"
-	Running bool    `json:"running"`
-	Elapsed float64 `json:"elapsed"`
-	// Course is that of the topics that keep to their rate.
-	Course
-	// Flooded is the messages of the other one, Services the broker's last report.
-	Flooded  stage.Flooded  `json:"flooded"`
-	Services []stage.Report `json:"services"`
-}
-
-// During returns what became of the messages of a step of those that keep to their rate,
-// and false before it is over.
-func (r *FeedRun) During(i int) (stage.StepStats, bool) {
-	if len(r.Steps) > i {
-		return r.Steps[i], true
-	}
-	return stage.StepStats{}, false
+	Run
+	// Flooded is the messages of the other one.
+	Flooded stage.Flooded `json:"flooded"`
 }
 
 // Held returns how many messages waited for their rate at last, and how many the broker
@@ -106,12 +91,7 @@ func (a *FeedAct) Running() *FeedRun {
 	if a == nil {
 		return nil
 	}
-	for i := range a.Runs {
-		if a.Runs[i].Running {
-			return &a.Runs[i]
-		}
-	}
-	return nil
+	return running(a.Runs)
 }
 
 // Step returns the index of the step that a time of a run falls into.
@@ -119,15 +99,7 @@ func (a *FeedAct) Step(elapsed float64) int { return stepAt(a.Steps, elapsed) }
 
 // Complete reports whether both runs have their outcomes. A nil act has not.
 func (a *FeedAct) Complete() bool {
-	if a == nil || len(a.Runs) != 2 || len(a.Steps) != topicSteps {
-		return false
-	}
-	for _, r := range a.Runs {
-		if r.Outcome == nil || len(r.Outcome.Steps) != topicSteps {
-			return false
-		}
-	}
-	return true
+	return a != nil && len(a.Steps) == topicSteps && complete(a.Runs, topicSteps)
 }
 
 func (a *FeedAct) copy() *FeedAct {
@@ -135,11 +107,7 @@ func (a *FeedAct) copy() *FeedAct {
 		return nil
 	}
 	out := *a
-	out.Runs = slices.Clone(a.Runs)
-	for i := range out.Runs {
-		r := &out.Runs[i]
-		r.Points, r.Services = slices.Clip(r.Points), slices.Clone(r.Services)
-	}
+	out.Runs = clone(a.Runs)
 	return &out
 }
 
@@ -176,7 +144,7 @@ func (d *director) feed(ctx context.Context, c crew, limited bool) error {
 			st.Scene, st.Feed = Flooding, newFeedAct(p)
 		}
 		st.Note, i = note, len(st.Feed.Runs)
-		st.Feed.Runs = append(st.Feed.Runs, FeedRun{Name: name, Running: true, Course: newCourse(), Services: []stage.Report{}})
+		st.Feed.Runs = append(st.Feed.Runs, FeedRun{Run: newRun(name)})
 	})
 	change := func(do func(*FeedRun)) {
 		d.mu.Lock()
@@ -184,29 +152,17 @@ func (d *director) feed(ctx context.Context, c crew, limited bool) error {
 		do(&d.state.Feed.Runs[i])
 	}
 	on := func(l stage.Line) { change(func(r *FeedRun) { r.take(l, p.Length().Seconds()) }) }
-	child, err := c.start(ctx, part.Name, stage.Part{Broker: &part}, on)
-	if err != nil {
-		return fmt.Errorf("demo: starting the broker: %w", err)
-	}
-	s := &services{}
-	s.children, s.entry = append(s.children, child), child.Addr()
 	rate := p.Load()
 	load := stage.Load{
-		Target: s.entry, Objective: d.cfg.Plan.SLO, Timeout: d.cfg.Plan.Timeout, Seed: d.cfg.Seed,
 		Steps: openloop.Profile{{Rate: rate, For: p.Calm}, {Rate: rate, For: p.Flooded}, {Rate: rate, For: p.After}},
 		Feed:  &stage.Feed{Topics: p.Topics, Work: p.Work, Flood: p.Flood, FloodAt: p.Calm, FloodFor: p.Flooded},
 	}
-	err = c.run(ctx, s, load, func(l stage.Line) {
-		on(l)
-		d.update(func(*State) {})
-	})
-	s.stop()
-	if err != nil {
+	if err := d.alone(ctx, c, part.Name, stage.Part{Broker: &part}, load, on); err != nil {
 		return err
 	}
-	complete := false
-	change(func(r *FeedRun) { r.Running, complete = false, r.Outcome != nil })
-	if !complete {
+	ended := false
+	change(func(r *FeedRun) { r.Running, ended = false, r.Outcome != nil })
+	if !ended {
 		return errors.New("demo: the load on the broker ended without a result")
 	}
 	return nil
@@ -214,28 +170,17 @@ func (d *director) feed(ctx context.Context, c crew, limited bool) error {
 
 // take adds what the load or the broker tells.
 func (r *FeedRun) take(l stage.Line, length float64) {
-	switch {
-	case l.Service != nil:
-		r.Services = replace(r.Services, *l.Service)
-	case l.Flooded != nil:
+	if l.Flooded != nil {
 		r.Flooded = *l.Flooded
-	case l.Progress != nil:
-		r.Elapsed = max(r.Elapsed, min(l.Progress.Elapsed, length))
 	}
-	r.Course.take(l, "")
+	r.Run.take(l, length)
 }
 
 func (a *FeedAct) invalid() []string {
 	if a == nil {
 		return nil
 	}
-	var why []string
-	for _, r := range a.Runs {
-		if r.Outcome != nil && !r.Outcome.Valid {
-			why = append(why, fmt.Sprintf("broker, %s: %s", r.Name, strings.Join(r.Outcome.Invalid, ", ")))
-		}
-	}
-	return why
+	return invalid("broker", a.Runs)
 }
 
 // summary says in a sentence what the limits changed.

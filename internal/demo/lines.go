@@ -92,14 +92,9 @@ func (l *Lines) tenants(s State) {
 		return
 	}
 	at := a.Settled()
-	if at == 0 || at-l.second < 1-1e-3 {
+	if !l.due(s, at, a.Steps) {
 		return
 	}
-	if i := a.Step(at - 1e-3); i != l.step {
-		l.step = i
-		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, a.Steps[i].Name)
-	}
-	l.second = at
 	text := fmt.Sprintf("%5.1fs  ", s.Elapsed)
 	for i := range a.Each {
 		t := &a.Each[i]
@@ -125,14 +120,9 @@ func (l *Lines) checkouts(s State) {
 		l.order, l.second, l.step = o.Name, math.Inf(-1), -1
 	}
 	at := min(o.Kind(stage.Checkouts).Last().T, o.Kind(stage.Reads).Last().T)
-	if at == 0 || at-l.second < 1-1e-3 {
+	if !l.due(s, at, s.Checkout.Steps) {
 		return
 	}
-	if i := s.Checkout.Step(at - 1e-3); i != l.step {
-		l.step = i
-		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Checkout.Steps[i].Name)
-	}
-	l.second = at
 	text := fmt.Sprintf("%5.1fs  ", s.Elapsed)
 	for _, k := range o.Kinds {
 		p := k.Last()
@@ -151,25 +141,15 @@ func (l *Lines) culprit(s State) {
 	if r == nil {
 		return
 	}
-	if n := len(s.Culprit.Runs); n != l.run {
-		if n > 1 { // the scene's own line said so of the first
-			fmt.Fprintf(l.out, "%5.1fs  %s\n", s.Elapsed, s.Note)
-		}
-		l.run, l.second, l.step = n, math.Inf(-1), -1
-	}
+	l.begun(s, len(s.Culprit.Runs), &l.run)
 	if r.Named != nil && l.named != l.run {
 		l.named = l.run
 		fmt.Fprintf(l.out, "%5.1fs    cancelled: %s, which held the %s; %.0f waited for it\n", s.Elapsed, r.Verdict(), r.Named.Resource, r.Named.Victims)
 	}
 	p := r.Last()
-	if p.T == 0 || p.T-l.second < 1-1e-3 {
+	if !l.due(s, p.T, s.Culprit.Steps) {
 		return
 	}
-	if i := s.Culprit.Step(p.T - 1e-3); i != l.step {
-		l.step = i
-		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Culprit.Steps[i].Name)
-	}
-	l.second = p.T
 	text := fmt.Sprintf("%5.1fs    goodput %4.0f of %4.0f/s  p99 %s", s.Elapsed, p.Goodput, p.Offered, took(p, p.P99MS, 4))
 	if lost := shedRate(p) + p.TimedOut; lost > 0 {
 		text += fmt.Sprintf("  not answered %.0f/s", lost)
@@ -184,21 +164,11 @@ func (l *Lines) flood(s State) {
 	if r == nil {
 		return
 	}
-	if n := len(s.Feed.Runs); n != l.fed {
-		if n > 1 { // the scene's own line said so of the first
-			fmt.Fprintf(l.out, "%5.1fs  %s\n", s.Elapsed, s.Note)
-		}
-		l.fed, l.second, l.step = n, math.Inf(-1), -1
-	}
+	l.begun(s, len(s.Feed.Runs), &l.fed)
 	p := r.Last()
-	if p.T == 0 || p.T-l.second < 1-1e-3 {
+	if !l.due(s, p.T, s.Feed.Steps) {
 		return
 	}
-	if i := s.Feed.Step(p.T - 1e-3); i != l.step {
-		l.step = i
-		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, s.Feed.Steps[i].Name)
-	}
-	l.second = p.T
 	text := fmt.Sprintf("%5.1fs    %d topics: goodput %4.0f of %4.0f/s  p99 %s", s.Elapsed, s.Feed.Topics, p.Goodput, p.Offered, took(p, p.P99MS, 4))
 	if p.TimedOut > 0 {
 		text += fmt.Sprintf("  given up %.0f/s", p.TimedOut)
@@ -207,6 +177,31 @@ func (l *Lines) flood(s State) {
 		text += fmt.Sprintf("  the flood: sent %d, came %d", r.Flooded.Sent, r.Flooded.Came)
 	}
 	fmt.Fprintln(l.out, text)
+}
+
+// begun writes what a run of an act is when it begins: the n-th, where told is the last one of which it wrote.
+func (l *Lines) begun(s State, n int, told *int) {
+	if n == *told {
+		return
+	}
+	if n > 1 { // the scene's own line said so of the first
+		fmt.Fprintf(l.out, "%5.1fs  %s\n", s.Elapsed, s.Note)
+	}
+	*told, l.second, l.step = n, math.Inf(-1), -1
+}
+
+// due reports whether a second has passed since the last line of an act, whose newest point is of the instant at. It
+// writes which of the act's steps has begun.
+func (l *Lines) due(s State, at float64, steps []StepState) bool {
+	if at == 0 || at-l.second < 1-1e-3 {
+		return false
+	}
+	if i := stepAt(steps, at-1e-3); i != l.step {
+		l.step = i
+		fmt.Fprintf(l.out, "%5.1fs    %s\n", s.Elapsed, steps[i].Name)
+	}
+	l.second = at
+	return true
 }
 
 // took is a latency of a point, in so many columns: a dash where nothing was served of what was offered.

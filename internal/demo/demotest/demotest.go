@@ -121,15 +121,7 @@ func Seized(t testing.TB, run int, elapsed float64) demo.State {
 	a := s.Culprit
 	a.Runs = a.Runs[:run+1]
 	r := &a.Runs[run]
-	r.Running, r.Elapsed = true, elapsed
-	n, over := 0, 0
-	for n < len(r.Points) && r.Points[n].T <= elapsed {
-		n++
-	}
-	for over < len(a.Steps) && a.Steps[over].To+s.SLOMS/1000 <= elapsed {
-		over++
-	}
-	r.Points, r.Steps, r.Outcome = r.Points[:n], r.Steps[:over], nil
+	rewind(&r.Run, a.Steps, elapsed, s.SLOMS)
 	if r.Named != nil && r.T > elapsed {
 		r.Named = nil
 	}
@@ -150,19 +142,24 @@ func Flooded(t testing.TB, run int, elapsed float64) demo.State {
 	a := s.Feed
 	a.Runs = a.Runs[:run+1]
 	r := &a.Runs[run]
+	rewind(&r.Run, a.Steps, elapsed, s.SLOMS)
+	s.Scene, s.Note, s.Report = demo.Flooding, "act 6", ""
+	s.Number = 980 + 8*run + int(elapsed)
+	s.Share = 0.97 + 0.01*float64(run) + 0.01*elapsed/a.Length
+	return s
+}
+
+// rewind brings a run back to some seconds after its beginning.
+func rewind(r *demo.Run, steps []demo.StepState, elapsed, sloMS float64) {
 	r.Running, r.Elapsed = true, elapsed
 	n, over := 0, 0
 	for n < len(r.Points) && r.Points[n].T <= elapsed {
 		n++
 	}
-	for over < len(a.Steps) && a.Steps[over].To+s.SLOMS/1000 <= elapsed {
+	for over < len(steps) && steps[over].To+sloMS/1000 <= elapsed {
 		over++
 	}
 	r.Points, r.Steps, r.Outcome = r.Points[:n], r.Steps[:over], nil
-	s.Scene, s.Note, s.Report = demo.Flooding, "act 6", ""
-	s.Number = 980 + 8*run + int(elapsed)
-	s.Share = 0.97 + 0.01*float64(run) + 0.01*elapsed/a.Length
-	return s
 }
 
 // Searching returns the recorded demo during the search for the capacity, after

@@ -263,7 +263,7 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	}
 	for _, r := range end.Culprit.Runs {
-		o, _ := r.During()
+		o, _ := r.During(demo.DuringReport)
 		if want := grouped(o.Goodput) + "/s "; !strings.HasPrefix(got.Runs[r.Name], want) {
 			t.Errorf("%s: %q, want it to begin with %q", r.Name, got.Runs[r.Name], want)
 		}

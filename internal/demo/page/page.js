@@ -341,11 +341,11 @@ function showOrder(a, o, most) {
 
 const runTitle = { plain: "plain: no gate", gated: "gated: the culprit is named and cancelled" };
 
-// figuresOfRun returns the numbers of the reads of a store with a lock: of the last half
-// second while the run goes on, of the report's time afterwards.
-function figuresOfRun(r) {
+// figuresOfRun returns the numbers of one run of an act: of the last half second while the run
+// goes on, of its second step, which is called so, afterwards.
+function figuresOfRun(r, called) {
   const step = !r.running && r.steps[1];
-  if (step) return { when: "with the report", offered: step.offered, goodput: step.goodput, p99: step.p99_ms };
+  if (step) return { when: called, offered: step.offered, goodput: step.goodput, p99: step.p99_ms };
   const p = r.points.at(-1);
   return p ? { when: "now", offered: p.offered, goodput: p.goodput, p99: p.p99_ms } : null;
 }
@@ -364,7 +364,7 @@ function showCulprit(s) {
   if (!a) return;
   setText(byId("lock"), `${whole(a.rate)} reads a second hold the lock of a store for a moment each; then a report wants it for ${a.held_ms / 1000} s. Both runs get the same reads at the same instants.`);
   for (const r of a.runs) {
-    showRun(s, a, r, { id: "run-" + r.name, into: "runs", title: runTitle[r.name], rate: a.rate, what: "reads", caption: "Reads, 1/s", latency: "Latency of answers, ms", figures: figuresOfRun(r),
+    showRun(s, a, r, { id: "run-" + r.name, into: "runs", title: runTitle[r.name], rate: a.rate, what: "reads", caption: "Reads, 1/s", latency: "Latency of answers, ms", figures: figuresOfRun(r, "with the report"),
       text: `Timed out so far: ${whole(r.totals.timed_out)}; refused: ${whole(r.totals.refused)}. ` + fateText(r) });
   }
 }
@@ -406,15 +406,6 @@ function showRun(s, a, r, c) {
 
 const feedTitle = { plain: "plain: no limits", limited: "limited: a rate for each topic" };
 
-// figuresOfFeed returns the numbers of the topics that keep to their rate: of the last half
-// second while the run goes on, of the flood afterwards.
-function figuresOfFeed(r) {
-  const step = !r.running && r.steps[1];
-  if (step) return { when: "in the flood", offered: step.offered, goodput: step.goodput, p99: step.p99_ms };
-  const p = r.points.at(-1);
-  return p ? { when: "now", offered: p.offered, goodput: p.goodput, p99: p.p99_ms } : null;
-}
-
 function showFeed(s) {
   const a = s.feed;
   byId("feed").hidden = !a;
@@ -424,7 +415,7 @@ function showFeed(s) {
   for (const r of a.runs) {
     const sum = (of) => r.services.reduce((n, x) => n + of(x), 0);
     const dropped = sum((x) => Object.values(x.shed || {}).reduce((n, y) => n + y, 0));
-    showRun(s, a, r, { id: "feed-" + r.name, into: "feeds", title: feedTitle[r.name], rate: a.load, what: "messages", caption: "Messages of the other topics, 1/s", latency: "Latency until the consumer is done, ms", figures: figuresOfFeed(r),
+    showRun(s, a, r, { id: "feed-" + r.name, into: "feeds", title: feedTitle[r.name], rate: a.load, what: "messages", caption: "Messages of the other topics, 1/s", latency: "Latency until the consumer is done, ms", figures: figuresOfRun(r, "in the flood"),
       text: `Given up so far: ${whole(r.totals.timed_out)}. Of the flood ${whole(r.flooded.sent)} messages were sent and ${whole(r.flooded.came)} came; ${whole(sum((x) => x.waiting))} wait at the broker and ${whole(dropped)} were dropped.` });
   }
 }
@@ -524,13 +515,13 @@ function describe(s) {
     for (const k of o.kinds) if (k.outcome && !k.outcome.valid) parts.push(`The ${k.name} of ${o.name} do not count: ${k.outcome.invalid.join(", ")}.`);
   }
   for (const r of s.culprit ? s.culprit.runs : []) {
-    const f = figuresOfRun(r);
+    const f = figuresOfRun(r, "with the report");
     if (!f) continue;
     parts.push(`${r.name === "plain" ? "Without control" : "With it"}, ${f.when === "now" ? "now" : "while a report wanted the store's lock"}, ${whole(f.goodput)} of ${whole(f.offered)} reads per second are answered in time. ${fateText(r)}`.trim());
     if (r.outcome && !r.outcome.valid) parts.push(`The ${r.name} run does not count: ${r.outcome.invalid.join(", ")}.`);
   }
   for (const r of s.feed ? s.feed.runs : []) {
-    const f = figuresOfFeed(r);
+    const f = figuresOfRun(r, "in the flood");
     if (!f) continue;
     parts.push(`${r.name === "plain" ? "Without limits" : "With a limit for each topic"}, ${f.when === "now" ? "now" : "while one topic flooded the broker"}, the consumer is done in time with ${whole(f.goodput)} of ${whole(f.offered)} messages per second of the other topics` +
       (f.p99 ? `, with a p99 of ${whole(f.p99)} ms.` : "."));

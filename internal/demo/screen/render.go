@@ -121,7 +121,7 @@ func (l *look) small(s demo.State) []string {
 	if a := s.Feed; a != nil {
 		for i := range a.Runs {
 			r := &a.Runs[i]
-			v := feedOf(r)
+			v := figuresOfRun(&r.Run, demo.DuringTopic)
 			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", r.Name, v.goodput, v.offered), fmt.Sprintf("   p99 %s ms, flood %s", v.took(v.p99), count(r.Flooded.Sent)))
 		}
 		return out
@@ -129,7 +129,7 @@ func (l *look) small(s demo.State) []string {
 	if a := s.Culprit; a != nil {
 		for i := range a.Runs {
 			r := &a.Runs[i]
-			v := readsOf(r)
+			v := figuresOfRun(&r.Run, demo.DuringReport)
 			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", r.Name, v.goodput, v.offered), "   cancelled "+r.Verdict())
 		}
 		return out

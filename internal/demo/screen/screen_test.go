@@ -125,15 +125,7 @@ func TestShowsTheTenants(t *testing.T) {
 					}
 				}
 			}
-			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
-			if strings.Contains(panels, "…") {
-				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
-			}
-			for _, want := range wants {
-				if !strings.Contains(text, want) {
-					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
-				}
-			}
+			shows(t, fmt.Sprintf("%d columns, %s", width, s.Scene), text, wants)
 		}
 	}
 }
@@ -164,15 +156,7 @@ func TestShowsTheCheckouts(t *testing.T) {
 			if s.Scene == demo.Done {
 				wants = append(wants, fmt.Sprintf("checkouts %+.0f%%  reads %+.0f%%", 100*s.Checkout.Change(stage.Checkouts), 100*s.Checkout.Change(stage.Reads)))
 			}
-			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
-			if strings.Contains(panels, "…") {
-				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
-			}
-			for _, want := range wants {
-				if !strings.Contains(text, want) {
-					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
-				}
-			}
+			shows(t, fmt.Sprintf("%d columns, %s", width, s.Scene), text, wants)
 		}
 	}
 }
@@ -188,19 +172,25 @@ func TestShowsTheCulprit(t *testing.T) {
 			wants := []string{url, "SLO 100", "plain", "gated", "no gate"}
 			for i := range s.Culprit.Runs {
 				r := &s.Culprit.Runs[i]
-				v := readsOf(r)
+				v := figuresOfRun(&r.Run, demo.DuringReport)
 				wants = append(wants, fmt.Sprintf("goodput %3.0f/s", v.goodput), p99Of(v),
 					"timed out  "+count(r.Totals.TimedOut), "cancelled  "+r.Verdict(), "the report "+r.Fate())
 			}
-			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
-			if strings.Contains(panels, "…") {
-				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
-			}
-			for _, want := range wants {
-				if !strings.Contains(text, want) {
-					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
-				}
-			}
+			shows(t, fmt.Sprintf("%d columns, %s", width, s.Scene), text, wants)
+		}
+	}
+}
+
+// shows checks that a screen has all of wants, and that nothing below its head is cut.
+func shows(t *testing.T, what, text string, wants []string) {
+	t.Helper()
+	panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
+	if strings.Contains(panels, "…") {
+		t.Errorf("%s: something is cut in\n%s", what, panels)
+	}
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: %q is missing in\n%s", what, want, text)
 		}
 	}
 }
@@ -221,20 +211,12 @@ func TestShowsTheFlood(t *testing.T) {
 			wants := []string{url, "SLO 100", "plain", "limited"}
 			for i := range s.Feed.Runs {
 				r := &s.Feed.Runs[i]
-				v := feedOf(r)
+				v := figuresOfRun(&r.Run, demo.DuringTopic)
 				waiting, dropped := r.Held()
 				wants = append(wants, fmt.Sprintf("goodput %3.0f/s", v.goodput), p99Of(v), "given up   "+count(r.Totals.TimedOut),
 					"flood sent "+count(r.Flooded.Sent), "flood came "+count(r.Flooded.Came), fmt.Sprintf("%s wait, %s dropped", count(waiting), count(dropped)))
 			}
-			panels := strings.Join(strings.Split(text, "\n")[headLines:], "\n")
-			if strings.Contains(panels, "…") {
-				t.Errorf("%d columns, %s: something is cut in\n%s", width, s.Scene, panels)
-			}
-			for _, want := range wants {
-				if !strings.Contains(text, want) {
-					t.Errorf("%d columns, %s: %q is missing in\n%s", width, s.Scene, want, text)
-				}
-			}
+			shows(t, fmt.Sprintf("%d columns, %s", width, s.Scene), text, wants)
 		}
 	}
 }
