@@ -232,14 +232,7 @@ func TestNoByteThatTLSHoldsIsRead(t *testing.T) {
 	}))
 	h.TLS = &tls.Config{DynamicRecordSizingDisabled: true}
 	h.StartTLS()
-	t.Cleanup(h.Close)
-	secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	secure.ServerName = "example.com"
-	secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
-	c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
-		return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", h.Listener.Addr().String())
-	}})
-	t.Cleanup(c.Close)
+	c := secured(t, h)
 	resp, err := c.RoundTrip(request(t, "GET", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -912,14 +905,7 @@ func TestTLS(t *testing.T) {
 			}
 		}
 		h.StartTLS()
-		t.Cleanup(h.Close)
-		secure := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		secure.ServerName = "example.com"
-		secure.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
-		c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
-			return (&tls.Dialer{Config: secure}).DialContext(ctx, "tcp", h.Listener.Addr().String())
-		}})
-		t.Cleanup(c.Close)
+		c := secured(t, h)
 		for n := range 4 {
 			resp, body, err := get(t, c, request(t, "POST", strings.NewReader("hello")))
 			if err != nil || body != "hello" || resp.TLS == nil {
@@ -933,4 +919,18 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%d connections, and the server closes them: %v", n, closes)
 		}
 	}
+}
+
+// secured returns a client of a server with TLS, which it closes with the test.
+func secured(t *testing.T, h *httptest.Server) *Client {
+	t.Helper()
+	t.Cleanup(h.Close)
+	config := h.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName = "example.com"
+	config.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else no tickets come
+	c := New(Config{Idle: 4, Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", h.Listener.Addr().String())
+	}})
+	t.Cleanup(c.Close)
+	return c
 }

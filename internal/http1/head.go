@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func (h *buffer) write(r *http.Request) (plan, error) {
 	switch {
 	case r.URL == nil || r.URL.Host == "":
 		return plan{}, errors.New("no host in the request's URL")
-	case r.Method != "" && !token(r.Method), r.Method == http.MethodConnect:
+	case r.Method != "" && !httpguts.ValidHeaderFieldName(r.Method), r.Method == http.MethodConnect:
 		return plan{}, fmt.Errorf("invalid method %q", r.Method)
 	}
 	p, err := planOf(r)
@@ -122,7 +123,7 @@ func (h *buffer) length(r *http.Request, p *plan) error {
 func (h *buffer) trailers(t http.Header) error {
 	sep := "Trailer: "
 	for name, values := range t {
-		if name = http.CanonicalHeaderKey(name); framing(name) || !token(name) || !all(values, text) {
+		if name = http.CanonicalHeaderKey(name); framing(name) || !httpguts.ValidHeaderFieldName(name) || !valid(values) {
 			return fmt.Errorf("invalid trailer %q", name)
 		}
 		h.b = append(h.b, sep...)
@@ -143,27 +144,19 @@ func framing(name string) bool {
 // field writes a field of each value. No value can end its line: what came from a client was checked when it was
 // read, and what rules add by them, but this is where it counts.
 func (h *buffer) field(name string, values []string) error {
-	if !token(name) {
+	if !httpguts.ValidHeaderFieldName(name) {
 		return fmt.Errorf("invalid field name %q", name)
 	}
 	for _, v := range values {
-		if !text(v) {
+		if !httpguts.ValidHeaderFieldValue(v) {
 			return fmt.Errorf("invalid value of the field %q", name)
 		}
 		h.b = append(h.b, name...)
 		h.b = append(h.b, ": "...)
-		h.b = append(h.b, trim(v)...)
+		h.b = append(h.b, textproto.TrimString(v)...)
 		h.b = append(h.b, "\r\n"...)
 	}
 	return nil
-}
-
-// trim takes blanks off both ends.
-func trim(v string) string {
-	if len(v) > 0 && (v[0] <= ' ' || v[len(v)-1] <= ' ') {
-		return strings.Trim(v, " \t\r\n")
-	}
-	return v
 }
 
 // withoutZone takes the zone off an address of IPv6, which means nothing to another machine.
@@ -259,36 +252,10 @@ func (b *probed) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// token reports whether s may be a method or the name of a field.
-func token(s string) bool {
-	for i := range len(s) {
-		if !tokens[s[i]] {
-			return false
-		}
-	}
-	return len(s) > 0
-}
-
-var tokens = func() (t [256]bool) {
-	for c := range t {
-		t[c] = httpguts.IsTokenRune(rune(c)) && c < 0x80
-	}
-	return t
-}()
-
-// text reports whether s may be the value of a field.
-func text(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-func all(values []string, are func(string) bool) bool {
+// valid reports whether all values may be those of a field.
+func valid(values []string) bool {
 	for _, v := range values {
-		if !are(v) {
+		if !httpguts.ValidHeaderFieldValue(v) {
 			return false
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // sender sends the body of a request while the answer is read.
@@ -144,7 +146,7 @@ func (s *sender) frame(buf *chunk, n int) []byte {
 func (s *sender) finish() (written bool, err error) {
 	end := buffer{append(make([]byte, 0, 64), "0\r\n"...)}
 	for name, values := range s.x.r.Trailer {
-		if name = http.CanonicalHeaderKey(name); !token(name) || framing(name) {
+		if name = http.CanonicalHeaderKey(name); !httpguts.ValidHeaderFieldName(name) || framing(name) {
 			continue // the body is gone, so nobody can be told
 		}
 		for _, v := range values {
