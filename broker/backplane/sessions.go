@@ -199,20 +199,23 @@ func (p *Plane) Connected(ctx context.Context, client string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
-	ask := nats.NewMsg(sessionSubjects + token(client))
-	ask.Header.Set(askHeader, "?")
-	_, err := p.nc.RequestMsgWithContext(ctx, ask)
+	_, err := p.inquire(ctx, client, "")
 	return !errors.Is(err, nats.ErrNoResponders)
 }
 
 // Taken reports whether a client is connected to a node as another user than owner, as far as that can be found out: false
 // without an answer.
 func (p *Plane) Taken(ctx context.Context, client, owner string) bool {
-	ask := nats.NewMsg(sessionSubjects + token(client))
-	ask.Header.Set(askHeader, "?")
-	ask.Data = []byte(owner)
-	answer, err := p.nc.RequestMsgWithContext(ctx, ask)
+	answer, err := p.inquire(ctx, client, owner)
 	return err == nil && bytes.Equal(answer.Data, notYours)
+}
+
+// inquire asks the node that a client is connected to whether it is there as owner, and changes nothing.
+func (p *Plane) inquire(ctx context.Context, client, owner string) (*nats.Msg, error) {
+	m := nats.NewMsg(sessionSubjects + token(client))
+	m.Header.Set(askHeader, "?")
+	m.Data = []byte(owner)
+	return p.nc.RequestMsgWithContext(ctx, m)
 }
 
 // Claim has the node that a client is connected to, if that is another one, disconnect it,
