@@ -111,7 +111,7 @@ func (g *group) run(ctx context.Context) (tallied, error) {
 		return g.tally.result(), nil
 	}
 	sleep(ctx, time.Until(g.begin)-openLead)
-	generator, err := openloop.New(openloop.Config{Arrivals: arrivals, SLO: g.plan.Objective, Window: bin, Send: g.send, Drain: g.patience()})
+	generator, err := openloop.New(openloop.Config{Arrivals: arrivals, SLO: g.plan.Objective, Window: bin, Send: g.send, Drain: g.patience(), Start: g.begin})
 	if err != nil {
 		return tallied{}, err
 	}
@@ -130,7 +130,7 @@ func (g *group) run(ctx context.Context) (tallied, error) {
 	return out, nil
 }
 
-// openLead is the time that the generator takes between its call and its first instant.
+// openLead is the time between the start of the generator and its first instant.
 const openLead = 5 * time.Millisecond
 
 // patience is how long after the last arrival answers are waited for.

@@ -61,6 +61,10 @@ type Config struct {
 	Drain time.Duration
 	// Window is the resolution of the time series. Default 100 ms.
 	Window time.Duration
+	// Start is the instant that the schedule counts from, so that several runs can
+	// share one. It may have passed: what is due is then behind the plan. Default
+	// 5 ms after Run was called.
+	Start time.Time
 }
 
 func (c Config) withDefaults() Config {
@@ -125,8 +129,8 @@ func New(cfg Config) (*Generator, error) {
 // Recorder returns the run's recorder, for a look at the run while it goes on.
 func (g *Generator) Recorder() *measure.Recorder { return g.recorder }
 
-// lead is the time between Run and the run's first instant, so that the first
-// arrivals are not already late.
+// lead is the time between Run and the run's first instant where Config.Start is
+// zero, so that the first arrivals are not already late.
 const lead = 5 * time.Millisecond
 
 // Run makes the run and returns when the last request has ended. The result's
@@ -152,7 +156,10 @@ func (g *Generator) run(ctx context.Context) (measure.Result, error) {
 
 	sends, cut := context.WithCancel(ctx)
 	defer cut()
-	start := time.Now().Add(lead)
+	start := g.cfg.Start
+	if start.IsZero() {
+		start = time.Now().Add(lead)
+	}
 	g.recorder.Start(start)
 	g.pace(ctx, sends, start, alarm)
 	end := time.Now()

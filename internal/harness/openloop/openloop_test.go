@@ -3,6 +3,7 @@ package openloop
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,31 @@ func TestEveryRequestIsSentOnce(t *testing.T) {
 	}
 	if res.SendLag.Count != 200 || !res.Valid {
 		t.Errorf("send lag of %d requests, valid=%v %q", res.SendLag.Count, res.Valid, res.Invalid)
+	}
+}
+
+// A run whose start has passed is behind its plan, which it does not move.
+func TestALateRunKeepsItsPlan(t *testing.T) {
+	start := time.Now().Add(-50 * ms)
+	var mu sync.Mutex
+	var seen []time.Duration
+	res := run(t, t.Context(), Config{
+		Arrivals: evenly(Steady(1000, 60*ms)),
+		SLO:      time.Minute,
+		Start:    start,
+		Send: func(_ context.Context, _ int, intended time.Time) measure.Outcome {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, intended.Sub(start))
+			return measure.Outcome{Kind: measure.Served}
+		},
+	})
+	slices.Sort(seen)
+	if len(seen) != 60 || seen[0] != ms/2 || seen[59] != 59*ms+ms/2 {
+		t.Errorf("meant at %v after the start, expected 500µs to 59.5ms", seen)
+	}
+	if first := res.Total.Latency.Max; first < 49*ms {
+		t.Errorf("the first request took %v, expected the 49.5ms by which it was late", first)
 	}
 }
 
