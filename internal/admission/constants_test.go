@@ -59,7 +59,7 @@ func TestWhatIsAnOverload(t *testing.T) {
 		{0, 0, 0}, {0.075, 0, 0.5}, {0.15, 0, 1}, {0.5, 0, 1},
 		{0, 100 * time.Millisecond, 0}, {0, 150 * time.Millisecond, 0.5}, {0, time.Second, 1},
 	} {
-		g.refused, g.idle = c.refused, now.Add(-c.queue)
+		g.demand.refused, g.demand.idle = c.refused, now.Add(-c.queue)
 		if got := g.overload(now); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%v refused and a queue for %v is an overload of %v, want %v", c.refused, c.queue, got, c.want)
 		}

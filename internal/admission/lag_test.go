@@ -109,7 +109,7 @@ func TestCheapRefusals(t *testing.T) {
 		for range 100 {
 			now = now.Add(20 * ms)
 			g.OnLag(now, lag)
-			g.turned = 600
+			g.cpu.turned = 600
 			g.OnBusy(used, 20*ms, 2, 0)
 		}
 		return g.Slots().Useful()

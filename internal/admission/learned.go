@@ -26,7 +26,7 @@ func (g *Gate) SetObjective(now mono.Time, d time.Duration) error {
 	g.asked, g.cfg = asked, cfg
 	g.limit.SetSlack(cfg.Slots.Slack)
 	g.worth.objective = d
-	g.events = decideEvery // due
+	g.undecided = decideEvery // due
 	g.decide(now)
 	return nil
 }
