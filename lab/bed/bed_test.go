@@ -151,6 +151,7 @@ var rude = Peer{Name: "rude", Options: func() []grpc.ServerOption {
 // A peer stands in front of every service.
 func TestPeers(t *testing.T) {
 	w := small()
+	w.Objective = 10 * 1000 * ms // in which the slowest machine refuses
 	w.Clients = w.Clients[1:3]
 	p, err := Play(t.Context(), w, "rude", 1, rude)
 	if err != nil {
