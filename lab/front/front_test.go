@@ -67,7 +67,7 @@ func TestLean(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer back.Stop(0)
-	client := newLean(t.Context(), back.Addr())
+	client := newLean(t.Context(), back.Addr(), 8)
 	for range 3 {
 		if status, err := client.get(); status != http.StatusOK || err != nil {
 			t.Errorf("answered %d, %v", status, err)

@@ -15,10 +15,11 @@ import (
 // A client and a server of HTTP/1.1 that understand what they say to each other through a reverse proxy, and no more. With
 // those of net/http a request at half the load of the proxy took them longer than the proxy, and the p99 was theirs.
 
-// lean asks one server for the same thing again and again, on connections that it keeps. It may be used at once from
-// any goroutine.
+// lean asks one server for the same thing again and again, on connections that it keeps: so many at most, beyond which
+// requests wait for one. It may be used at once from any goroutine.
 type lean struct {
 	addr, text string
+	rooms      chan struct{} // an element for each request under way
 
 	mu   sync.Mutex
 	idle []*leanConn
@@ -31,9 +32,9 @@ type leanConn struct {
 	in *bufio.Reader
 }
 
-// newLean returns a client of the server at addr, until ctx ends.
-func newLean(ctx context.Context, addr string) *lean {
-	l := &lean{addr: addr, text: "GET / HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", all: map[*leanConn]struct{}{}}
+// newLean returns a client of the server at addr, with at most so many connections, until ctx ends.
+func newLean(ctx context.Context, addr string, most int) *lean {
+	l := &lean{addr: addr, rooms: make(chan struct{}, most), text: "GET / HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", all: map[*leanConn]struct{}{}}
 	context.AfterFunc(ctx, l.close)
 	return l
 }
@@ -49,6 +50,8 @@ func (l *lean) close() {
 
 // get asks once and returns the status of the answer.
 func (l *lean) get() (status int, err error) {
+	l.rooms <- struct{}{}
+	defer func() { <-l.rooms }()
 	c, err := l.take()
 	if err != nil {
 		return 0, err

@@ -29,7 +29,7 @@ func Proxies(third ...Contender) experiment.Experiment {
 		Title: "what a request and an idle connection cost the proxy, beside others",
 		About: `Each proxy has a processor to itself, in front of a server that answers 100 bytes at once. Throughput is the inverse
 of the processor time that a request costs, with 32 connections that ask all the time. p99 is that at half of the least
-throughput of all, or of what the clients do without a proxy. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
+throughput of all, or of what the clients do without a proxy, with 128 connections. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
 anything, and that had an answer, five seconds later. Spillgate learns its slots and has an objective of 1 s. Medians of the repeats.`,
 		Live: true,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {
@@ -138,7 +138,7 @@ func (f *figures) cost(ctx context.Context, d *duel, child *proc.Child, addr str
 func load(ctx context.Context, addr string, length time.Duration) int64 {
 	ctx, cancel := context.WithTimeout(ctx, length+patience)
 	defer cancel()
-	client := newLean(ctx, addr)
+	client := newLean(ctx, addr, busy)
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	end := time.Now().Add(length)
@@ -232,11 +232,16 @@ func resident(pid int) (float64, error) {
 // be its own.
 const mostLate = 0.5
 
+// kept is how many connections the requests of the p99 share. One that finds all in use waits in the client, from the
+// instant at which it was due. Without a bound each stall opened thousands, which cost every proxy more than the
+// requests do, and half of the load was too much for two of three.
+const kept = 4 * busy
+
 // latency measures the p99 at a rate in requests per second.
 func (f *figures) latency(ctx context.Context, d *duel, child *proc.Child, addr string, rate float64, seed uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client := newLean(ctx, addr)
+	client := newLean(ctx, addr, kept)
 	ask := func(load openloop.Profile) (measure.Result, error) {
 		arrivals, err := openloop.Poisson(load, seed)
 		if err != nil {
@@ -256,13 +261,7 @@ func (f *figures) latency(ctx context.Context, d *duel, child *proc.Child, addr 
 		}
 		return g.Run(ctx)
 	}
-	// Connections are made, on both sides of the proxy. Steps, because at the whole rate from the first request on
-	// this is what would be measured: thousands were opened while the first ones waited for theirs.
-	var warm openloop.Profile
-	for _, part := range [...]float64{16, 8, 4, 2, 1} {
-		warm = append(warm, openloop.Step{Rate: rate / part, For: d.length / 5})
-	}
-	if _, err := ask(warm); err != nil {
+	if _, err := ask(openloop.Steady(rate, d.length/4)); err != nil { // connections are made, on both sides of the proxy
 		return err
 	}
 	out := &outcome{}
