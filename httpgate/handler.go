@@ -69,8 +69,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	t := h.choose(r)
 	if t == nil {
-		refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
-		h.refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
+		h.turnAway(rw, r, grpc)
 		return
 	}
 	if h.exempt != nil && h.exempt(r) {
@@ -105,6 +104,12 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// turnAway refuses a request for which there is no target.
+func (h *handler) turnAway(rw http.ResponseWriter, r *http.Request, grpc bool) {
+	refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
+	h.refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
+}
+
 // passes reports whether r is served without a ticket: the gate's mode is Off, nobody is told of the end, and
 // there are neither tags nor a budget, which the handler's context would have.
 func (h *handler) passes(r *http.Request, grpc bool) bool {
@@ -119,19 +124,39 @@ func (h *handler) passes(r *http.Request, grpc bool) bool {
 // serve has the request, which came by a connection, admitted by the gate of w's target, and served. It returns the
 // target that the request goes on to, nil where it was answered.
 func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, from *conn, tags *wire.Tags, body io.ReadCloser) *Target {
-	t := w.target
-	client, sender := h.sender(w, r, from, tags)
-	t.gate.Untagged().Served(tags)
 	in := &w.in
 	in.Context, in.r, in.path, in.grpc = ctx, r, r.URL.Path, w.grpc
 	_, in.limited = ctx.Deadline()
+	tell, ok := h.admit(w, r, from, tags, body)
+	if !ok {
+		return nil
+	}
+	if in.watched {
+		defer in.ticket.Unwatch()
+	}
+	if tell != nil {
+		defer func() { tell(w.ended()) }()
+	}
+	defer w.end()
+	w.target.next.ServeHTTP(w, &w.request)
+	w.returned = true
+	return w.another
+}
 
+// admit has the gate of w's target decide about r, and refuses r where the gate does. Else w.request is what the handler
+// is to serve. It returns who is told of the request's end, nil for nobody. It is a function of its own so that none of
+// its variables is on the stack while the handler runs: see transport.ready.
+func (h *handler) admit(w *writer, r *http.Request, from *conn, tags *wire.Tags, body io.ReadCloser) (tell func(End), ok bool) {
+	t, in := w.target, &w.in
+	client, sender := h.sender(w, r, from, tags)
+	t.gate.Untagged().Served(tags)
 	request, cancel := h.request(in, r, tags)
 	request.Client, request.Sender = client, sender
 	request.Untrusted = t.gate.ByDeadline() && !h.mayHurry(r)
 	if t.gate.Shares() != nil {
 		request.Key = share.Key{Caller: tags.Workflow, Method: Kind(r)}
 	}
+	ctx := in.Context
 	tell, arrived := h.told(r)
 	if err := t.gate.Admit(in, request, &in.ticket); err != nil {
 		spanevent.Refused(ctx, err)
@@ -139,38 +164,30 @@ func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, from *c
 		if tell != nil {
 			tell(w.refused(err, arrived))
 		}
-		return nil
+		return nil, false
 	}
 	if in.ticket.Waited() {
 		spanevent.Waited(ctx, spanevent.SlotWait, in.ticket.Queued())
 	}
 	in.admit(ctx, tags)
 	if cancel {
-		if watched, may := in.ticket.Watch(in.Context); may {
-			in.Context, in.watched = watched, true
-			defer in.ticket.Unwatch()
+		if watching, may := in.ticket.Watch(ctx); may {
+			in.Context, in.watched = watching, true
 		}
 	}
-	if tell != nil {
-		defer func() { tell(w.ended()) }()
-	}
-	defer w.end()
 	w.request = *r.WithContext(in)
-	r = &w.request
 	if body != nil {
-		r.Body = body
+		w.request.Body = body
 	}
 	awaited, _ := body.(*early)
 	switch {
 	case w.whole:
 	case r.ProtoMajor >= 2 && r.ContentLength < 0 && (awaited == nil || !awaited.uploads()):
-		w.watchStream(ctx, r, request)
+		w.watchStream(ctx, &w.request, request)
 	default:
-		w.watchUpload(ctx, r, request)
+		w.watchUpload(ctx, &w.request, request)
 	}
-	t.next.ServeHTTP(w, r)
-	w.returned = true
-	return w.another
+	return tell, true
 }
 
 // request is what the gate is told of r, and whether it may be cancelled as a culprit.

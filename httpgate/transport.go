@@ -184,15 +184,43 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		t.untagged.Called(ctx, r.Method+" "+r.URL.Host)
 	}
 	if h == nil { // nor rates: nobody will read the reply
-		call, tags := live.BeginCall(ctx, nil, try)
-		tags.Token = live.TokenFrom(ctx)
-		resp, err := t.base.RoundTrip(t.tagged(r, new(http.Request), tags, nil, isGRPC(r.Header)))
-		call.End(nil)
+		resp, err := t.blind(r, try)
 		return resp, nil, err
 	}
 	x := &exchange{t: t, host: h, asked: r, sent: now, grpc: isGRPC(r.Header)}
+	out, err := t.ready(x, try, began)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := t.base.RoundTrip(out)
+	if err != nil {
+		h.called.Count(live.Failed, work.None)
+		x.end()
+		return nil, nil, err
+	}
+	if t.shares && out != r && len(r.Header) == 0 {
+		resp.Request = r // the header that was sent is not for callers to change: it may be sent again
+	}
+	x.onHeader(resp)
+	return resp, x, nil
+}
+
+// blind sends a request to a server of which nothing is kept.
+func (t *transport) blind(r *http.Request, try int) (*http.Response, error) {
+	call, tags := live.BeginCall(r.Context(), nil, try)
+	defer call.End(nil)
+	tags.Token = live.TokenFrom(r.Context())
+	return t.base.RoundTrip(t.tagged(r, new(http.Request), tags, nil, isGRPC(r.Header)))
+}
+
+// ready waits until x may be sent, and returns what is sent. It is a function of its own so that none of its variables
+// is on the stack while the answer is awaited: a proxy with thousands of connections that ask now and then spent a fifth
+// of its time on stacks that grew beyond 8 kB for each request, and shrank afterwards.
+func (t *transport) ready(x *exchange, try int, began mono.Time) (*http.Request, error) {
+	r, h := x.asked, x.host
+	ctx := r.Context()
 	permit := &x.permit
-	err = h.wallet.AcquireAt(ctx, now, permit)
+	err := h.wallet.AcquireAt(ctx, x.sent, permit)
 	spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
 	if err != nil {
 		spanevent.Refused(ctx, err)
@@ -200,7 +228,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 		h.called.NotSent(err)
 		closeBody(r)
 		live.UnsentBelow(ctx, err)
-		return nil, nil, err
+		return nil, err
 	}
 	if permit.Waited() > 0 {
 		x.sent = live.Now()
@@ -215,17 +243,7 @@ func (t *transport) send(r *http.Request, try int, began mono.Time) (*http.Respo
 	if out.ContentLength <= 0 && out.Body != nil {
 		watchQuiet(out, StreamAfter, func() { x.release(0) })
 	}
-	resp, err := t.base.RoundTrip(out)
-	if err != nil {
-		h.called.Count(live.Failed, work.None)
-		x.end()
-		return nil, nil, err
-	}
-	if t.shares && out != r && len(r.Header) == 0 {
-		resp.Request = r // the header that was sent is not for callers to change: it may be sent again
-	}
-	x.onHeader(resp)
-	return resp, x, nil
+	return out, nil
 }
 
 // CloseIdleConnections is what http.Client.CloseIdleConnections calls. It also
