@@ -33,7 +33,7 @@ type Because struct {
 // Because returns why t was refused, at the instant at which it was.
 func (g *Gate) Because(now mono.Time, t *Ticket) Because {
 	b := Because{
-		Reason: t.reason, Expected: t.promised, Accepted: g.maxDelay(), Queued: max(t.Queued(), 0), Need: g.worth.need,
+		Reason: t.reason, Expected: t.promised, Accepted: g.maxDelay(t), Queued: max(t.Queued(), 0), Need: g.worth.need,
 		Objective: t.objective(g.cfg.Objective), Waited: t.Waited, Left: -1,
 		Limit: g.limit.Limit(), Running: g.limit.InUse(), Waiting: g.queue.Len(), QueueLimit: g.cfg.QueueLimit,
 	}

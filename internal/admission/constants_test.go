@@ -36,8 +36,7 @@ func TestLenienceEndsInAnOverload(t *testing.T) {
 		{0, 100 * time.Millisecond, 80 * time.Millisecond}, {0, 95 * time.Millisecond, 76 * time.Millisecond},
 		{1, 100 * time.Millisecond, 10 * time.Millisecond}, {0.5, 100 * time.Millisecond, 45 * time.Millisecond},
 	} {
-		w.overload = c.overload
-		if got := w.worthwhile(c.budget); got != c.want {
+		if got := w.worthwhile(c.budget, c.overload); got != c.want {
 			t.Errorf("with %v left and an overload of %v a wait of %v is worth while, want %v", c.budget, c.overload, got, c.want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// filled is the part of the slots that are in use, all of them while requests wait, averaged over some two objectives. It
+// filled is the part of the slots that are in use, all of them while requests wait, averaged over some eight objectives. It
 // tells an overload that goes on from bursts with pauses between them, which refuse as many while they last. In a burst, a
 // longer queue is what keeps the server busy in the pause; in an overload it only makes every answer later. The
 // zero filled has seen nothing.
@@ -18,8 +18,10 @@ type filled struct {
 }
 
 const (
-	// filledFor is over how many objectives the part is averaged.
-	filledFor = 2
+	// filledFor is over how many objectives the part is averaged. With 2 the goodput of callers who leave is 2 % less, with
+	// 24 the same, where arrivals are those of a service for language models (Azure 2023, index of dispersion 160), five
+	// kinds of service and three loads; shared processors in a sustained overload do 1 % more with 2 and 1 % less with 24.
+	filledFor = 8
 	// paused and going are the parts up to which there are pauses, and from which on there are none. If every refusal is
 	// a sign of an overload, bursts of 2x in every other 100 ms lose 5 % of the goodput on average (13 services of other
 	// people's kinds, objectives of 100 ms), and bursts of 100 ms in each second 2 % (157 random services). If none is,

@@ -35,7 +35,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	wait := now.Sub(t.Arrived) + expected
 	t.promised = wait
 	if t.Attempt > 0 {
-		if g.yields(now, wait, expected > 0) && !g.keeps(now) {
+		if g.yields(now, t, wait, expected > 0) && !g.keeps(now) {
 			return work.Delay
 		}
 	} else {
@@ -68,15 +68,15 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 // requests, which have more of their objectives left. The heavier the overload, the shorter
 // a retry may wait; in a full overload it may not wait at all. A free slot serves a retry,
 // too. Retries and their refusals are no sign of overload: first attempts are the load.
-func (g *Gate) yields(now mono.Time, wait time.Duration, queued bool) bool {
-	return queued && float64(wait) > (1-g.overload(now))*float64(g.maxDelay())
+func (g *Gate) yields(now mono.Time, t *Ticket, wait time.Duration, queued bool) bool {
+	return queued && float64(wait) > (1-g.overload(now))*float64(g.maxDelay(t))
 }
 
 // tooLong returns why a request with an expected wait above 0 is refused, if it is. While a slot is
 // free, no request is refused for its deadline by estimate: if the estimate were too high,
 // nothing would run to correct it.
 func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
-	most := g.maxDelay()
+	most := g.maxDelay(t)
 	if !queued {
 		most = max(most, max(g.cfg.Objective-g.worth.need, 0)/2)
 	}
@@ -88,7 +88,7 @@ func (g *Gate) tooLong(t *Ticket, wait time.Duration, queued bool) work.Reason {
 	}
 	budget := t.useful(g.cfg.Objective).Sub(t.Arrived)
 	switch {
-	case budget >= g.cfg.Objective || wait <= g.worth.worthwhile(budget):
+	case budget >= g.cfg.Objective || wait <= g.worth.worthwhile(budget, g.worth.overload.of(t.leaves(g.cfg.Objective))):
 		return work.None
 	case t.Deadline.Sub(t.Arrived) > budget:
 		return work.Delay // its caller would wait, the objective would be missed
@@ -103,8 +103,13 @@ func (g *Gate) crowded() bool {
 	return g.pool.Clients() > 0 && 2*g.unasked >= g.queue.Len()+g.limit.InUse()
 }
 
-// maxDelay is the expected wait beyond which a request is refused on arrival.
-func (g *Gate) maxDelay() time.Duration { return min(g.cfg.MaxDelay, g.worth.wait) }
+// maxDelay is the expected wait beyond which t is refused on arrival.
+func (g *Gate) maxDelay(t *Ticket) time.Duration {
+	if t.leaves(g.cfg.Objective) {
+		return min(g.cfg.MaxDelay, g.worth.leaving)
+	}
+	return min(g.cfg.MaxDelay, g.worth.wait)
+}
 
 // Late reports whether an answer at now comes too late for t, which arrived: after the
 // deadline of its caller or after the objective.

@@ -76,7 +76,7 @@ func TestSetObjectiveKeepsWhatWasLearned(t *testing.T) {
 	if g.Config() != fresh.Config() || g.pool.Config() != fresh.pool.Config() {
 		t.Errorf("the configuration is\n%+v, expected that of a new gate\n%+v", g.Config(), fresh.Config())
 	}
-	if before := g.maxDelay(); before <= 40*time.Millisecond {
+	if before := min(g.cfg.MaxDelay, g.worth.wait); before <= 40*time.Millisecond {
 		t.Errorf("a wait of at most %v is worth while at 300 ms; expected more than the target delay at 100 ms", before)
 	}
 	for _, wrong := range []time.Duration{0, -time.Second} {

@@ -25,12 +25,29 @@ func (g *Gate) overload(now mono.Time) float64 {
 	return max(0, min(max(g.demand.refused/refusedMuch, g.standing(now)), 1))
 }
 
-// sustained is overload, but refusals count only as far as the slots have had no pauses.
-func (g *Gate) sustained(now mono.Time) float64 {
-	if g.limit.Sharing() {
-		return g.overload(now) // the processors have no pauses, whatever the slots have
+// overload is how far the gate is overloaded, from 0 to 1.
+type overload struct {
+	now float64
+	// lasting is the part that goes on: the slots have no pauses. A burst of some objectives, with a pause behind it,
+	// is an overload while it lasts, in which a shorter queue leaves the server idle in the pause.
+	lasting float64
+}
+
+// of is what counts for a request. Where its caller leaves before an answer can be late, a longer queue in a burst costs
+// nobody a late answer.
+func (o overload) of(leaves bool) float64 {
+	if leaves {
+		return o.lasting
 	}
-	return max(0, min(max(min(g.demand.refused/refusedMuch, g.filled.sustained()), g.standing(now)), 1))
+	return o.now
+}
+
+func (g *Gate) overloads(now mono.Time) overload {
+	o, lasts := g.overload(now), g.filled.sustained()
+	if g.limit.Sharing() { // the processors have no pauses, whatever the slots have
+		return overload{now: o, lasting: min(o, lasts)}
+	}
+	return overload{now: max(0, min(max(min(g.demand.refused/refusedMuch, lasts), g.standing(now)), 1)), lasting: min(o, lasts)}
 }
 
 // standing is above 0 if for longer than an objective a request would have had to wait, and 1 after two.
@@ -59,7 +76,7 @@ func (g *Gate) decide(now mono.Time) {
 	if g.limit.Useful() > 0 {
 		deviations = 4
 	}
-	g.worth.refresh(&g.pace, load, deviations, g.sustained(now))
+	g.worth.refresh(&g.pace, load, deviations, g.overloads(now))
 }
 
 // tolerated is the share of the arrivals that is worth refusing, for the queue not

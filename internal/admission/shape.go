@@ -243,7 +243,7 @@ func (g *Gate) adapt(now mono.Time) {
 		// While the limit settles, the queue is that of a limit which was too high. Counted
 		// as an overload, at the start of a server that was offered four times its
 		// capacity, it cut the rates to a hundredth for ten seconds (simulation).
-		slots.Target = g.maxDelay() / 2
+		slots.Target = min(g.cfg.MaxDelay, g.worth.wait) / 2
 	}
 	g.shaper.pressures[slotsResource] = slots
 	bound := min(float64(g.bound)/float64(period), 1)

@@ -142,6 +142,12 @@ func (t *Ticket) useful(objective time.Duration) mono.Time {
 	return min(t.Deadline, t.Arrived.Add(t.objective(objective)-t.Waited))
 }
 
+// leaves reports whether the caller leaves before an answer can be late at a gate with an objective: it has that, or
+// less, as its deadline.
+func (t *Ticket) leaves(objective time.Duration) bool {
+	return t.Deadline <= t.Arrived.Add(t.objective(objective)-t.Waited)
+}
+
 // objective is what counts for t at a gate with an objective.
 func (t *Ticket) objective(gate time.Duration) time.Duration {
 	if t.Objective > 0 {

@@ -31,13 +31,14 @@ type worth struct {
 	edges     [buckets + 1]float64 // where the buckets begin, in means
 
 	// What refresh decided. wait is the longest wait that is worth while for a request with
-	// the whole objective, and strict the same in an overload. The others are how much of
+	// the whole objective, whose answer may be late, leaving the same for one whose caller
+	// leaves before, and strict both in an overload. The others are how much of
 	// its budget must be left when it starts: need if others could start in its place,
 	// credited the same with a credit, and hope if none could.
-	wait, strict, need, credited, hope time.Duration
-	longest                            time.Duration // wait, if there were no doubt about it
-	slow                               float64       // ns; see worthwhile
-	overload                           float64       // 0 to 1
+	wait, leaving, strict, need, credited, hope time.Duration
+	longest                                     time.Duration // wait, if there were no doubt about it
+	slow                                        float64       // ns; see worthwhile
+	overload                                    overload
 }
 
 const (
@@ -79,7 +80,7 @@ const (
 // newWorth returns what is known before the first request: every wait that fits in the
 // objective is worth while.
 func newWorth(objective time.Duration) worth {
-	w := worth{objective: objective, wait: objective, longest: objective, strict: objective, error: 1, low: buckets, high: -1}
+	w := worth{objective: objective, wait: objective, leaving: objective, longest: objective, strict: objective, error: 1, low: buckets, high: -1}
 	for i := 1; i <= buckets; i++ {
 		w.edges[i] = least * math.Exp2(float64(i)/perOctave)
 	}
@@ -160,8 +161,8 @@ func (w *worth) outdated(p *pace) bool {
 }
 
 // refresh decides anew, for slots from which requests depart at a pace and arrive load
-// times as often. overload is 0 while hardly any are refused, and 1 when many are.
-func (w *worth) refresh(p *pace, load, deviations, overload float64) {
+// times as often.
+func (w *worth) refresh(p *pace, load, deviations float64, o overload) {
 	gap := p.gap.value
 	w.mean = p.residence()
 	sum, count := 0.0, max(w.count, 1)
@@ -181,24 +182,22 @@ func (w *worth) refresh(p *pace, load, deviations, overload float64) {
 	promised := w.within(all - float64(w.wait))
 	w.need, w.credited, w.hope = w.quantile(replaced*promised), w.quantile(asked*promised), w.quantile(promised/2)
 	w.slow = deviations * deviations * w.error * gap
-	w.longest = w.wait
-	w.overload = 1
-	w.strict = w.worthwhile(w.objective)
-	w.overload = overload
-	w.wait = w.worthwhile(w.objective)
+	w.longest, w.overload = w.wait, o
+	w.strict = w.worthwhile(w.objective, 1)
+	w.wait, w.leaving = w.worthwhile(w.objective, o.now), w.worthwhile(w.objective, o.lasting)
 }
 
 // worthwhile returns the longest wait that is worth while for a request with a time
-// budget. In an overload, a request that waits and is refused at its turn has waited in
+// budget, in an overload from 0 to 1. In an overload, a request that waits and is refused at its turn has waited in
 // vain, so its wait must leave room to be some deviations longer than expected. While few
 // requests are refused the queue soon runs empty, and a request that may be in time may wait.
-func (w *worth) worthwhile(budget time.Duration) time.Duration {
+func (w *worth) worthwhile(budget time.Duration, overload float64) time.Duration {
 	strict := float64(w.longest - (w.objective - budget))
 	if left := float64(budget - w.need); left > 0 {
 		strict = min(strict, left/(1+math.Sqrt(w.slow/left)))
 	}
 	lenient := max(lenience*float64(budget-w.hope), strict)
-	return time.Duration(max(lenient-(lenient-strict)*w.overload, 0))
+	return time.Duration(max(lenient-(lenient-strict)*overload, 0))
 }
 
 // kept takes how far a wait was from what was promised, where the square of that would be

@@ -22,7 +22,7 @@ func learned(objective time.Duration, slots, n int, service func() time.Duration
 		w.add(s / (total / float64(n)))
 		w.kept(0, 1)
 	}
-	w.refresh(steady(slots, total/float64(n)/float64(slots)), 2, 3, 1)
+	w.refresh(steady(slots, total/float64(n)/float64(slots)), 2, 3, overload{1, 1})
 	return w
 }
 
@@ -93,7 +93,7 @@ func TestWorthOfLessTime(t *testing.T) {
 	w := learned(objective, 4, 1000, func() time.Duration { return 20 * time.Millisecond })
 	before := objective
 	for budget := objective; budget > 0; budget -= 5 * time.Millisecond {
-		got := w.worthwhile(budget)
+		got := w.worthwhile(budget, 1)
 		if got > before || got < 0 {
 			t.Fatalf("with %v left a wait of %v is worth while, and %v with more", budget, got, before)
 		}
@@ -106,7 +106,7 @@ func TestWorthOfLessTime(t *testing.T) {
 
 func TestNothingKnownRefusesNothing(t *testing.T) {
 	w := newWorth(time.Second)
-	w.refresh(steady(10, 0), 0, 3, 1)
+	w.refresh(steady(10, 0), 0, 3, overload{1, 1})
 	if w.wait != time.Second || w.need != 0 || w.hope != 0 {
 		t.Errorf("wait %v, need %v, hope %v before anything is known; want 1s, 0s, 0s", w.wait, w.need, w.hope)
 	}
@@ -114,7 +114,7 @@ func TestNothingKnownRefusesNothing(t *testing.T) {
 	for _, gap := range []float64{1, 1e9, 1e18} {
 		for _, load := range []float64{1e-9, 1, 1e9} {
 			w := learned(time.Second, 1, 100, func() time.Duration { return time.Millisecond })
-			w.refresh(steady(1, gap), load, 3, 0.5)
+			w.refresh(steady(1, gap), load, 3, overload{0.5, 0.5})
 			if w.wait < 0 || w.strict < 0 || w.need < 0 {
 				t.Errorf("gap %v, load %v: wait %v, strict %v, need %v", gap, load, w.wait, w.strict, w.need)
 			}
@@ -185,7 +185,7 @@ func TestForgottenBucketsTellNothing(t *testing.T) {
 	if w.shape[w.low] != 0 {
 		t.Fatalf("%v of the first residence are left, want it to be forgotten", w.shape[w.low])
 	}
-	w.refresh(steady(1, 1e6), 1, 3, 0)
+	w.refresh(steady(1, 1e6), 1, 3, overload{0, 0})
 	for _, share := range []float64{0, 0.1, 0.5, 1} {
 		if got := w.quantile(share); got < 950*time.Microsecond || got > 1100*time.Microsecond {
 			t.Errorf("%v end within %v, want about 1ms", share, got)
