@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"weak"
 
@@ -37,6 +38,7 @@ type account struct {
 	epoch   uint32
 	streams atomic.Int32 // open ones
 	control atomic.Pointer[control]
+	reach   sync.Mutex // of changes of control and what the gate is told of that
 	// missed is the newest grant that found no control stream to go by.
 	missed atomic.Pointer[wire.Grant]
 }
@@ -100,7 +102,15 @@ func (c *connection) end() { c.bindings.Close(c.peer) }
 func (s *server) openAccount() *account {
 	a := &account{epoch: rand.Uint32()}
 	a.client = s.gate.Connect(a.offer)
+	a.reached()
 	return a
+}
+
+// reached tells the gate whether a grant without a reply finds the client.
+func (a *account) reached() {
+	a.reach.Lock()
+	defer a.reach.Unlock()
+	a.client.ByReply(a.control.Load() == nil)
 }
 
 func (a *account) close() { a.client.Close() }
@@ -130,6 +140,7 @@ func (a *account) hear(ctl *control) bool {
 	if !a.control.CompareAndSwap(nil, ctl) {
 		return false
 	}
+	a.reached()
 	if g := a.missed.Swap(nil); g != nil {
 		ctl.offer(*g)
 	}

@@ -217,6 +217,7 @@ func (c *control) join(a *account) bool {
 func (c *control) leave() {
 	if c.account != nil {
 		c.account.control.CompareAndSwap(c, nil)
+		c.account.reached()
 		c.account = nil
 		c.mu.Lock()
 		c.pending = false // it was for another

@@ -139,6 +139,7 @@ func (a *account) client(t *Target) *live.Client {
 		return nil
 	}
 	c := t.gate.Connect(func(g wire.Grant) { a.take(t, g) })
+	c.ByReply(true) // what take notes waits for the next answer
 	a.mu.Lock()
 	stale := a.closed
 	for i := range a.parts {

@@ -27,6 +27,26 @@ func text(s string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) })
 }
 
+// The header of an answer is sent before the request has left. It never says that the client has no credit: that one
+// was answered, and what it has next it would hear of with its next answer alone.
+func TestAnAnsweredClientMayAskAgain(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own := writerIn(w)
+		newest, _ := own.account.newest(true)
+		own.account.take(own.target, wire.Grant{Epoch: own.account.parts[0].grant.Epoch, Seq: own.account.parts[0].grant.Seq + 1, Revive: time.Hour})
+		if none, _ := own.account.newest(true); newest.Window == 0 || none.Window != 0 {
+			t.Errorf("windows %d and %d before the answer, expected one and none", newest.Window, none.Window)
+		}
+		io.WriteString(w, "hello")
+		w.(http.Flusher).Flush()
+	})))
+	resp, _ := send(t, base(t, 1), request(t, s.url, wire.Tags{Credits: true, Asks: true, Client: 7}))
+	if r := replyIn(t, resp.Header); r == nil || !r.HasGrant || r.Grant.Window != 1 {
+		t.Errorf("the header says %+v, expected a window of 1", r)
+	}
+}
+
 // A client that asks for credits gets them with every answer: HTTP/1.1 in the
 // header, HTTP/2 in the header and in the trailer. A plain client
 // notices nothing.

@@ -448,6 +448,11 @@ func (w *writer) put(prefix string, left bool) {
 	}
 	if w.account != nil {
 		r.Grant, r.HasGrant = w.account.newest(w.asks)
+		if !left && r.HasGrant && r.Grant.Window == 0 {
+			// The request that is answered has a credit, which it gives back. What the gate makes of that is known when
+			// the header is gone, and until its next answer a client without credits would be idle.
+			r.Grant.Window = 1
+		}
 	}
 	if w.in.admitted {
 		w.in.ticket.Answer(&r)

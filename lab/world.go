@@ -148,11 +148,18 @@ func (o *worldOptions) mistakes(known []string) []error {
 }
 
 // hasForm reports whether a policy is written as form says, in which a part of capital
-// letters stands for a number: semaphore:8/http is as semaphore:N/http.
+// letters stands for a number: semaphore:8/http is as semaphore:N/http, and semaphore:2x:4x
+// as semaphore:Nx:Qx.
 func hasForm(policy, form string) bool {
 	split := func(s string) []string { return strings.Split(strings.ReplaceAll(s, "/", ":/"), ":") }
 	parts, forms := split(policy), split(form)
 	return slices.EqualFunc(parts, forms, func(part, form string) bool {
+		if number, ok := strings.CutSuffix(form, "x"); ok {
+			if part, ok = strings.CutSuffix(part, "x"); !ok {
+				return false
+			}
+			form = number
+		}
 		if strings.HasPrefix(form, "/") || form != strings.ToUpper(form) {
 			return part == form
 		}

@@ -209,6 +209,8 @@ func TestPolicyForms(t *testing.T) {
 	}{
 		{"none", "none", true}, {"none", "nones", false}, {"none:1", "none", false},
 		{"semaphore:8", "semaphore:N", true}, {"semaphore:8:16", "semaphore:N", false}, {"semaphore:-8", "semaphore:N", false}, {"semaphore:", "semaphore:N", false},
+		{"semaphore:2x:4x", "semaphore:Nx:Qx", true}, {"semaphore:2:4x", "semaphore:Nx:Qx", false}, {"semaphore:2x:4", "semaphore:Nx:Qx", false}, {"semaphore:x:x", "semaphore:Nx:Qx", false},
+		{"semaphore:2x", "semaphore:N", false}, {"codex", "codel", false},
 		{"semaphore:8/http", "semaphore:N/http", true}, {"semaphore:8/grpc", "semaphore:N/http", false}, {"semaphore:8", "semaphore:N/http", false},
 		{"spillgate/http", "spillgate", false}, {"", "none", false},
 	} {

@@ -80,6 +80,9 @@ func connect(l Limits, u Upstream, scheme string, objective time.Duration) (*con
 		return nil, nil, err
 	}
 	c, dial := &connections{}, u.dialer(l.Connect)
+	if u.fixed(target) {
+		dial = redialing(dial, l.Connect)
+	}
 	if objective > 0 && scheme == "http" {
 		c.keeper = newKeeper(objective, c.CloseIdleConnections)
 		dial = c.keeper.dialer(dial)

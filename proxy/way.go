@@ -140,6 +140,16 @@ func (u Upstream) dialer(timeout time.Duration) dialer {
 	}
 }
 
+// fixed reports whether the upstream has one address, which no lookup finds: a dialer divides its time among several, so
+// it needs all of it.
+func (u Upstream) fixed(target *url.URL) bool {
+	if path, _ := u.socket(); path != "" {
+		return false
+	}
+	host := target.Hostname()
+	return u.at != "" || host == "localhost" || net.ParseIP(host) != nil
+}
+
 // checkResolve finds the mistakes in Resolve, which stands in field.
 func (u Upstream) checkResolve(wrong func(field, value, want string), field string, target *url.URL) {
 	if u.Resolve == 0 {

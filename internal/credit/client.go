@@ -24,6 +24,7 @@ type Client struct {
 	cutAt     mono.Time
 	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
+	spoke     mono.Time // its last request or word of demand
 	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
 	number    uint64
 	due       float64 // see Pool.dueOfAll, as of an era
@@ -34,6 +35,7 @@ type Client struct {
 	links     [numLinks]link
 	in        [numLinks]uint8 // the mark of the list, 0: in none
 	gone      bool
+	byReply   bool // see Pool.ByReply
 	// Owner is for the driver: whatever it needs to reach the client.
 	Owner any
 }
@@ -110,6 +112,7 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 		return false
 	}
 	p.hear(now, c)
+	c.spoke = now
 	p.count(c)
 	p.undrain(c)
 	if c.replied != 0 {
@@ -133,6 +136,9 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	if c.standing != heavy && c.overdrawn > allowed && now.Sub(c.cutAt) <= p.cfg.Lease {
 		allowed = c.overdrawn
 	}
+	if c.byReply {
+		allowed = max(allowed, 1) // it asks
+	}
 	return c.pending <= allowed
 }
 
@@ -144,6 +150,7 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 		return
 	}
 	p.hear(now, c)
+	c.spoke = now
 	p.count(c)
 	p.setDemand(c, demand)
 	if c.in[linkDrained] != 0 && c.standing != modest {

@@ -12,10 +12,14 @@ func (p *Pool) drainIfEmpty(c *Client) {
 	if c.window > 0 || c.pending > 0 {
 		return
 	}
+	hungry, idle := &p.hungry, &p.idle
+	if c.byReply {
+		hungry, idle = &p.asking, &p.absent
+	}
 	if c.demand > 0 {
-		p.hungry.pushBack(c)
+		hungry.pushBack(c)
 	} else {
-		p.idle.pushBack(c)
+		idle.pushBack(c)
 		p.rest(c.party, 1)
 	}
 }
@@ -31,13 +35,18 @@ func (p *Pool) leaveDrained(c *Client) {
 	switch c.in[linkDrained] {
 	case p.hungry.mark:
 		p.hungry.remove(c)
+	case p.asking.mark:
+		p.asking.remove(c)
 	case p.idle.mark:
 		p.idle.remove(c)
+		p.rest(c.party, -1)
+	case p.absent.mark:
+		p.absent.remove(c)
 		p.rest(c.party, -1)
 	}
 }
 
-// feed gives free credits to drained clients, one each, known demand first.
+// feed gives free credits to drained clients that hear of it, one each, known demand first.
 func (p *Pool) feed(now mono.Time) {
 	if p.hungry.head != nil || p.idle.head != nil {
 		p.feedDrained(now)
@@ -64,7 +73,7 @@ func (p *Pool) next() *Client {
 		p.hungry.remove(c)
 		p.hungry.pushBack(c)
 	}
-	if p.hungry.len > 0 || p.cfg.NoSpeculation {
+	if p.waiting() > 0 || p.cfg.NoSpeculation {
 		return p.hungry.head
 	}
 	return p.idle.head
@@ -75,14 +84,14 @@ func (p *Pool) next() *Client {
 func (p *Pool) reclaim(now mono.Time) {
 	for n := 0; n < 8; n++ { // a few an interval: constant time, and enough
 		c := p.heard.head
-		if c == nil || now.Sub(c.heard) <= p.cfg.Lease {
+		if c == nil || now.Sub(c.heard) <= p.lease(c) {
 			return
 		}
-		if p.hungry.len == 0 && p.free() >= 0 {
+		if p.waiting() == 0 && p.free() >= 0 {
 			return
 		}
 		p.hear(now, c)
-		if c.window == 0 || c.pending > 0 {
+		if p.forgetDemand(now, c) || c.window == 0 || c.pending > 0 {
 			continue
 		}
 		p.setDemand(c, 0)

@@ -52,7 +52,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	switch {
 	case share >= 1:
 		return max(share, least)
-	case p.hungry.len > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
+	case p.waiting() > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
 		return 0
 	}
 	return max(1, least)
@@ -102,5 +102,5 @@ func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 
 // actives returns how many clients asked for something of late, or have something.
 func (p *Pool) actives() int {
-	return min(max(p.everyone.all(), p.clients-p.idle.len), p.clients)
+	return min(max(p.everyone.all(), p.clients-p.resting()), p.clients)
 }

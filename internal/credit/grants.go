@@ -49,20 +49,23 @@ func (p *Pool) reply(now mono.Time, c *Client) {
 	}
 	free := p.free()
 	w, share := c.window, 0
-	if p.hungry.len > 0 {
+	if p.waiting() > 0 {
 		share = p.share(c)
 	}
 	switch {
-	case p.hungry.len > 0 && w <= share && c.standing != modest && p.settled():
+	case p.waiting() > 0 && w <= share && c.standing != modest && p.settled():
 		// Free credits go to the clients that wait, which may be due less than one each. If too
 		// many are issued, another client has more than its share.
 		w = min(share, w+1, max(c.pending+c.demand, w))
 	case free >= 0:
 		w = p.steady(c, min(p.uses(c)+c.demand+p.overcommit(c), c.window+free))
-	case p.hungry.len > 0 || w > p.uses(c): // who uses all that it has is not the first to give
+	case p.waiting() > 0 || w > p.uses(c): // who uses all that it has is not the first to give
 		w--
 	}
 	w = p.bound(now, c, w)
+	if w == 0 && c.byReply && c.window == 0 && free > 0 {
+		w = 1 // its turn: a later grant would not reach it
+	}
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
 	p.setWindow(now, c, max(w, min(c.pending, c.window)))
@@ -100,7 +103,11 @@ func (p *Pool) nextGrant() (*Client, wire.Grant, bool) {
 
 func (p *Pool) grant(c *Client) wire.Grant {
 	c.seq++
-	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: p.quiet, Objective: p.cfg.Objective}
+	quiet := p.quiet
+	if c.byReply && c.window == 0 {
+		quiet = p.nextTurn()
+	}
+	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: quiet, Objective: p.cfg.Objective}
 }
 
 func (p *Pool) announce(c *Client) {

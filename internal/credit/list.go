@@ -12,7 +12,7 @@ type list struct {
 
 // The link pairs of a Client.
 const (
-	linkDrained = iota // hungry or idle, never both
+	linkDrained = iota // hungry, idle, asking or absent, never two
 	linkHeard          // least recently heard first
 	linkDirty          // a grant waits to be sent
 	numLinks

@@ -102,8 +102,8 @@ func (p *Pool) short(c *Client) bool {
 	if c.standing == heavy {
 		own = 0
 	}
-	holders := p.clients - p.hungry.len - p.idle.len
-	return p.demand-p.heavyDemand > own || p.hungry.len > 0 || p.actives() > holders
+	holders := p.clients - p.waiting() - p.resting()
+	return p.demand-p.heavyDemand > own || p.waiting() > 0 || p.actives() > holders
 }
 
 // ranked returns how many of the actives have a standing.

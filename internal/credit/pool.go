@@ -51,6 +51,8 @@ type Pool struct {
 	turnaround time.Duration
 	hungry     list // drained, demand known
 	idle       list // drained, demand unknown
+	asking     list // drained, demand known, of ByReply
+	absent     list // drained, demand unknown, of ByReply
 	heard      list
 	dirty      list
 }
@@ -70,6 +72,8 @@ func NewPool(asked Config) (*Pool, error) {
 		peers:  map[uint64]*party{},
 		hungry: list{which: linkDrained, mark: 1},
 		idle:   list{which: linkDrained, mark: 2},
+		asking: list{which: linkDrained, mark: 5},
+		absent: list{which: linkDrained, mark: 6},
 		heard:  list{which: linkHeard, mark: 3},
 		dirty:  list{which: linkDirty, mark: 4},
 	}
@@ -113,7 +117,7 @@ func (p *Pool) Demand() int { return p.demand }
 
 // Drained returns the clients that have no credit and nothing pending, and how
 // many of them are known to have requests ready.
-func (p *Pool) Drained() (clients, hungry int) { return p.hungry.len + p.idle.len, p.hungry.len }
+func (p *Pool) Drained() (clients, hungry int) { return p.waiting() + p.resting(), p.waiting() }
 
 // Delay returns the queueing delay of the last whole interval, the one the pool
 // acted on.
@@ -144,7 +148,7 @@ func (p *Pool) Due(now mono.Time) bool { return p.clients > 0 && now >= p.wake }
 // Wanted reports whether a client waits for the next interval: one without a credit or, if the last
 // request came at most a lease ago, at seen, one that wants more.
 func (p *Pool) Wanted(seen mono.Time) bool {
-	return p.hungry.head != nil || p.idle.head != nil || p.demand > 0 && p.NextWake() <= seen.Add(p.cfg.Lease)
+	return p.waiting() > 0 || p.idle.head != nil || p.demand > 0 && p.NextWake() <= seen.Add(p.cfg.Lease)
 }
 
 // OnWake ends the interval if it is over and resizes the pool from d, the
@@ -200,7 +204,7 @@ func (p *Pool) Check() error {
 		case heavy:
 			heavyDemand += c.demand
 		}
-		isIdle := c.in[linkDrained] == p.idle.mark
+		isIdle := c.in[linkDrained] == p.idle.mark || c.in[linkDrained] == p.absent.mark
 		if c.party == nil && !isIdle {
 			holding++
 		} else if c.party != nil {
@@ -229,9 +233,9 @@ func (p *Pool) Check() error {
 			return fmt.Errorf("credit: window %d, pending %d out of range", c.window, c.pending)
 		}
 	}
-	if issued != p.issued || pending != p.pending || demand != p.demand || clients != p.clients || drained != p.hungry.len+p.idle.len {
+	if issued != p.issued || pending != p.pending || demand != p.demand || clients != p.clients || drained != p.waiting()+p.resting() {
 		return fmt.Errorf("credit: counted issued %d pending %d clients %d drained %d, the books say %d %d %d %d",
-			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.hungry.len+p.idle.len)
+			issued, pending, clients, drained, p.issued, p.pending, p.clients, p.waiting()+p.resting())
 	}
 	for a, of := range ofParty { //lint:ordered any mistake will do
 		if of != [3]int{int(a.clients), int(a.idle), int(a.issued)} {

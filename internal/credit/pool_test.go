@@ -286,7 +286,7 @@ func TestPoolProperties(t *testing.T) {
 			if len(clients) > 0 {
 				c = clients[rapid.IntRange(0, len(clients)-1).Draw(t, "who")]
 			}
-			switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
+			switch op := rapid.IntRange(0, 10).Draw(t, "op"); {
 			case op == 0 || c == nil:
 				clients = append(clients, p.Register(now))
 			case op == 1:
@@ -309,6 +309,8 @@ func TestPoolProperties(t *testing.T) {
 				p.OnUse(now, c, float64(rapid.IntRange(0, 100).Draw(t, "had")), 100, 100)
 			case op == 8:
 				p.OnPeer(c, uint64(rapid.IntRange(0, 3).Draw(t, "peer")))
+			case op == 10:
+				p.ByReply(c, rapid.Bool().Draw(t, "by reply"))
 			case op == 9:
 				p.OnWorkflow(c, rapid.IntRange(-1, 66).Draw(t, "workflow"))
 			case op == 6:

@@ -306,6 +306,15 @@ func (g *Gate) Connect(notify func(wire.Grant)) *Client {
 	return c
 }
 
+// ByReply says whether the client hears of credits with replies alone, because notify has no way to reach it. Then it
+// gets none while it holds none, and may ask for one soon, with a request. Default false.
+func (c *Client) ByReply(yes bool) {
+	c.gate.mu.Lock()
+	now := c.gate.now()
+	c.gate.node.ByReply(c.account, yes)
+	c.gate.finish(now)
+}
+
 // OnDemand takes the number of requests that the client has ready and cannot
 // send for want of credit.
 func (c *Client) OnDemand(n int) {

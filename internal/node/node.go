@@ -48,6 +48,14 @@ func (n *Node) Described() bool { return n.fair || n.totals != nil }
 // Connect opens an account for a client, nil if the policy knows no clients.
 func (n *Node) Connect(now mono.Time) *credit.Client { return n.door.Connect(now) }
 
+// ByReply says whether replies are all that a client of Connect hears: see credit.Pool.ByReply. For a policy that is not
+// the gate, and for no account, it does nothing.
+func (n *Node) ByReply(c *credit.Client, yes bool) {
+	if n.gate != nil && c != nil {
+		n.gate.Pool().ByReply(c, yes)
+	}
+}
+
 // Disconnect ends an account of Connect.
 func (n *Node) Disconnect(now mono.Time, c *credit.Client) { n.door.Disconnect(now, c) }
 

@@ -102,7 +102,7 @@ services[0].methods[1].steps[8].wait: shape 77, expected constant, exponential, 
 		w.Services[1].Methods[1].Answer = Size{2, 1}
 		w.Services[0].Methods[0].Steps[1].Lock = "door"
 		w.Clients[0].GiveUp, w.Clients[0].Cycle = -1, -1
-	}, `services[0].async: true, expected workers, who are the ones that are given back
+	}, `services[0].async: true, expected workers beside it: they are what is given back
 services[0].methods[0].steps[1].lock: "door", expected none: a lock is held for a wait or compute
 services[1].locks[0].permits: -1, expected 0 to 1000000
 services[1].locks[1].name: "door", expected another name: services[1].locks[0].name has it
@@ -146,7 +146,7 @@ clients[0].ask[0].weight: -1, expected 0 to 1e+09`},
 		w.Clients[2].Load = Load{Arrivals: []time.Duration{ms, 0}, Think: ms}
 	}, `clients[0].load: missing, expected one of rate, steps, users and arrivals
 clients[1].load: 2 of rate or steps, users and arrivals, expected one of them
-clients[2].load.think: 1ms, expected users, who are the ones that think
+clients[2].load.think: 1ms, expected users beside it: they are what thinks
 clients[2].load.arrivals[1]: 0s, expected instants from 0s on, ascending`},
 	{"a trace of one instant", func(w *World) { w.Clients[2].Load.Arrivals = []time.Duration{0} },
 		`clients[2].load.arrivals: a trace that takes no time, expected one whose last instant is after 0s`},

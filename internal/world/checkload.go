@@ -83,7 +83,7 @@ func (c *checker) load(path string, l *Load, bounded bool) {
 	c.integer(path+".users", l.Users, 0, MaxClients)
 	c.duration(path+".think", l.Think, 0)
 	if l.Think != 0 && l.Users == 0 {
-		c.wrong(path+".think", l.Think.String(), "users, who are the ones that think")
+		c.wrong(path+".think", l.Think.String(), "users beside it: they are what thinks")
 	}
 	c.arrivals(path+".arrivals", l)
 }

@@ -37,7 +37,7 @@ func (c *checker) services() {
 			c.wrong(path+".message", s.Message.String(), "workers, who are the ones that handle messages")
 		}
 		if s.Async && s.Workers == 0 {
-			c.wrong(path+".async", "true", "workers, who are the ones that are given back")
+			c.wrong(path+".async", "true", "workers beside it: they are what is given back")
 		}
 		c.locks(path+".locks", s.Locks)
 		c.number(path+".contention.each", s.Contention.Each, 1, false)

@@ -1,0 +1,232 @@
+package credit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// flood is a server that works on nine requests for 80 ms each and refuses others at once, and fifty clients that hear
+// replies alone, or grants as well. Each client has some users, who ask again at once after an answer and 40 ms after a
+// refusal.
+type flood struct {
+	pool    *Pool
+	now     mono.Time
+	clients []*flooder
+	running []*visitor
+	served  int
+}
+
+type flooder struct {
+	account *Client
+	wallet  *Wallet
+	window  *Window
+}
+
+type visitor struct {
+	waiter Waiter
+	client *flooder
+	at     mono.Time // its next request
+	ends   mono.Time // of its request at the server
+	busy   bool
+}
+
+const floodSlots, floodService, floodPause = 9, 80 * time.Millisecond, 40 * time.Millisecond
+
+func newFlood(t *testing.T, byReply bool) *flood {
+	p, err := NewPool(Config{TargetDelay: 160 * time.Millisecond, Objective: 400 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flood{pool: p}
+	for range 50 {
+		w, err := NewWallet(WalletConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &flooder{account: p.Register(0), wallet: w, window: w.Open()}
+		c.account.Owner = c
+		p.ByReply(c.account, byReply)
+		f.clients = append(f.clients, c)
+	}
+	return f
+}
+
+// play lets some of the clients have users for a time, and returns how many requests were served in each half second.
+func (f *flood) play(t *testing.T, clients, users int, length time.Duration) (served []int) {
+	var all []*visitor
+	for i, c := range f.clients[:clients] {
+		for u := range users {
+			all = append(all, &visitor{client: c, at: f.now.Add(time.Duration(i*users+u) * time.Millisecond)})
+		}
+	}
+	for end := f.now.Add(length); f.now < end; f.now = f.now.Add(time.Millisecond) {
+		if f.now%mono.Time(500*time.Millisecond) == 0 {
+			served, f.served = append(served, 0), 0
+		}
+		f.step(all)
+		served[len(served)-1] = f.served
+		if err := f.pool.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, v := range all { // they go; what is at the server ends
+		v.client.wallet.Cancel(&v.waiter)
+	}
+	return served
+}
+
+func (f *flood) step(all []*visitor) {
+	running := f.running
+	f.running = nil
+	for _, v := range running {
+		if v.ends > f.now {
+			f.running = append(f.running, v)
+			continue
+		}
+		f.served++
+		f.reply(v, floodService)
+		v.busy, v.at = false, f.now
+	}
+	for _, v := range all {
+		if v.busy || v.at > f.now {
+			continue
+		}
+		v.busy, v.waiter.Deadline, v.waiter.Owner = true, f.now.Add(4*time.Second), v
+		step, _ := v.client.wallet.Submit(f.now, &v.waiter)
+		f.follow(v, step)
+	}
+	for _, c := range f.clients {
+		for w, step, _ := c.wallet.Next(f.now); w != nil; w, step, _ = c.wallet.Next(f.now) {
+			f.follow(w.Owner.(*visitor), step)
+		}
+	}
+	f.pool.OnWake(f.now, 0)
+	for c, g, ok := f.pool.NextGrant(); ok; c, g, ok = f.pool.NextGrant() {
+		if to := c.Owner.(*flooder); !c.byReply {
+			to.wallet.OnGrant(f.now, to.window, g)
+		}
+	}
+}
+
+func (f *flood) follow(v *visitor, step Step) {
+	switch {
+	case step == Refuse:
+		v.busy, v.at = false, f.now.Add(floodPause)
+	case step == Wait:
+	case f.pool.OnRequest(f.now, v.client.account, v.client.wallet.Demand()) && len(f.running) < floodSlots:
+		v.ends = f.now.Add(floodService)
+		f.running = append(f.running, v)
+	default:
+		f.pool.OnShed()
+		f.pool.OnDelay(320 * time.Millisecond)
+		f.reply(v, 0)
+		v.busy, v.at = false, f.now.Add(floodPause)
+	}
+}
+
+func (f *flood) reply(v *visitor, served time.Duration) {
+	c := v.client
+	c.wallet.OnGrant(f.now, c.window, f.pool.OnReply(f.now, c.account))
+	c.wallet.Return(&v.waiter, served)
+}
+
+// TestClientsThatHearRepliesAlone: more clients than credits keep a server busy, and when most of them have gone, the
+// others have its slots within a second, although no grant reaches a client that waits. Before there was ByReply,
+// clients that lived by the Revive of a lease did half of it, and after that nothing for three seconds.
+func TestClientsThatHearRepliesAlone(t *testing.T) {
+	for _, byReply := range []bool{true, false} {
+		f := newFlood(t, byReply)
+		const full = floodSlots * 500 / 80 // of a half second
+		for i, n := range f.play(t, 50, 4, 4*time.Second) {
+			if i >= 2 && n < full*8/10 {
+				t.Errorf("by reply %v: %d requests served in half second %d of a flood, expected most of %d", byReply, n, i, full)
+			}
+		}
+		const eight = 8 * 500 / 80
+		for i, n := range f.play(t, 8, 1, 3*time.Second) {
+			if want := eight * 9 / 10; i >= 2 && n < want || n < eight/4 {
+				t.Errorf("by reply %v: %d requests of eight users served in half second %d after a flood, expected %d soon", byReply, n, i, want)
+			}
+		}
+	}
+}
+
+// TestAskingIsNoOverrun: a client that holds nothing and hears replies alone gets no credit that it would not hear of. It
+// may ask, and has what is free with the reply; meanwhile it is told to wait for a turn, not for a lease. What it said it
+// has ready is forgotten if it does not ask again.
+func TestAskingIsNoOverrun(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, Objective: 200 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, asker := p.Register(0), p.Register(0)
+	p.ByReply(asker, true)
+	p.SetTotal(0, 1)
+	p.OnRequest(0, holder, 0)
+	p.OnRequest(0, asker, 3)
+	for asker.Window() > 0 || holder.Window() > 1 {
+		p.OnReply(0, asker)
+		p.OnReply(0, holder)
+		p.OnRequest(0, holder, 0)
+		p.OnRequest(0, asker, 3)
+		p.OnDelay(time.Second)
+		p.OnWake(p.NextWake(), time.Second)
+		p.SetTotal(0, 1)
+	}
+	g := p.OnReply(0, asker)
+	if g.Window != 0 || g.Revive != quantum*p.cfg.Interval {
+		t.Fatalf("the grant of a client without credits says %d and %v, expected 0 and a turn", g.Window, g.Revive)
+	}
+	p.OnReply(0, holder)
+	p.Deregister(0, holder)
+	if p.free() < 1 || asker.Window() != 0 {
+		t.Fatalf("%d credits are free and %d with a client that does not hear of it, expected 1 and 0", p.free(), asker.Window())
+	}
+	if !p.OnRequest(0, asker, 3) {
+		t.Error("a request that asks is an overrun")
+	}
+	if g := p.OnReply(0, asker); g.Window != 1 {
+		t.Errorf("the reply grants %d, expected the credit that is free", g.Window)
+	}
+	p.setWindow(0, asker, 0)
+	for range 200 {
+		p.OnWake(p.NextWake(), 0)
+	}
+	if p.Demand() != 0 || asker.Window() != 0 {
+		t.Errorf("a client that was not heard of for long has %d ready and %d credits, expected none", p.Demand(), asker.Window())
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn: it would not hear that it lost them, so it may go on where
+// it was, and others need not wait for the end of a lease.
+func TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 8, InitialWindow: 8, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, waits := p.Register(0), p.Register(0)
+	p.ByReply(silent, true)
+	now := mono.Time(0)
+	p.setWindow(now, waits, 0)
+	p.SetTotal(now, 8)
+	for end := now.Add(quantum*p.cfg.Interval + 2*p.cfg.Interval); now < end; now = now.Add(p.cfg.Interval) {
+		p.OnDemand(now, waits, 3)
+		p.OnWake(now, p.cfg.TargetDelay)
+	}
+	if silent.Window() != 0 || waits.Window() == 0 {
+		t.Errorf("after a turn the silent client has %d credits and the other %d, expected none and some", silent.Window(), waits.Window())
+	}
+	for range 8 {
+		if !p.OnRequest(now, silent, 0) {
+			t.Error("a request within the window that the client believes in is an overrun")
+		}
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}
