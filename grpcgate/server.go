@@ -47,7 +47,7 @@ type server struct {
 // slot before the handler sees the message, or is refused then. What is open without a slot is bounded: a client has at most 250
 // streams (WithStreamLimit).
 //
-// Up to 32 handlers run on goroutines that the server keeps from NewServer to Stop (grpc.NumStreamWorkers), because the stack
+// Up to 64 handlers run on goroutines that the server keeps from NewServer to Stop (grpc.NumStreamWorkers), because the stack
 // of each new goroutine has to grow first; further ones have goroutines of their own. A later option
 // grpc.NumStreamWorkers counts instead.
 //
@@ -59,9 +59,9 @@ func ServerOptions(gate *live.Gate, opts ...Option) []grpc.ServerOption {
 }
 
 // keptHandlers is how many goroutines a server keeps for handlers. A stack that grows for each call took a tenth of the
-// processor time of a call, about as much as the gate. With 64 calls in flight on one processor 32 save half of that, 8 nothing;
-// with 8 in flight all three of 8, 32 and 64 save all of it. They take 8 kB each at most.
-const keptHandlers = 32
+// processor time of a call, about as much as the gate. With 64 calls in flight on one processor 32 of them save half of
+// that, 8 nothing. They take 8 kB each at most.
+const keptHandlers = 64
 
 func newServer(gate *live.Gate, opts []Option) ([]grpc.ServerOption, *server) {
 	if gate == nil {

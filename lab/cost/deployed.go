@@ -82,7 +82,7 @@ func (o order) serve() error {
 		return serveWeb(l, gate)
 	}
 	if o.Gate == keptGoroutines {
-		return serveGRPC(l, nil, grpc.NumStreamWorkers(32))
+		return serveGRPC(l, nil, grpc.NumStreamWorkers(64))
 	}
 	return serveGRPC(l, gate)
 }
