@@ -122,6 +122,7 @@ func TestServeHTTP(t *testing.T) {
 	gate := newGate(t, admission.Config{})
 	var tags wire.Tags
 	srv := grpc.NewServer(ServerOptions(gate, trusting...)...)
+	defer srv.Stop()
 	srv.RegisterService((&echo{handle: func(ctx context.Context, req string) (string, error) {
 		tags = live.TagsFrom(ctx)
 		return req, nil

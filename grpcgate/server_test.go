@@ -377,6 +377,33 @@ func TestExempt(t *testing.T) {
 	}
 }
 
+// More calls run at once than goroutines are kept for handlers.
+func TestMoreHandlersThanAreKept(t *testing.T) {
+	const calls = keptHandlers + 8
+	var inside atomic.Int32
+	full := make(chan struct{})
+	s := serve(t, newGate(t, fixed(calls)), &echo{handle: func(ctx context.Context, req string) (string, error) {
+		if inside.Add(1) == calls {
+			close(full)
+		}
+		select {
+		case <-full:
+		case <-ctx.Done():
+		}
+		return req, ctx.Err()
+	}}, nil)
+	conn, ctx := dial(t, s.addr), within(t)
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			if _, err := call1(ctx, conn, "x"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestHealthPassesADrainingGate(t *testing.T) {
 	gate := newGate(t, admission.Config{})
 	hs := health.NewServer()

@@ -13,7 +13,7 @@ import (
 // response writer or one around it. The body, if any was read, is not there again.
 func Another(w http.ResponseWriter, t *Target, most int) bool {
 	own := writerIn(w)
-	if own == nil || own.wrote || own.hijacked || own.cut || int(own.before)+1 >= min(most, math.MaxUint8) || own.in.ticket.Cancelled() != nil {
+	if own == nil || own.answered() || own.hijacked || own.cut || int(own.before)+1 >= min(most, math.MaxUint8) || own.in.ticket.Cancelled() != nil {
 		return false
 	}
 	own.another = t

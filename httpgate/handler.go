@@ -99,7 +99,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for before := uint8(0); t != nil; before++ {
-		w := &writer{ResponseWriter: rw, h: h, target: t, grpc: grpc, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
+		w := &writer{ResponseWriter: rw, h: h, target: t, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
+		w.in.grpc = grpc
 		t = h.serve(ctx, w, r, from, &tags, body)
 	}
 }
@@ -125,7 +126,7 @@ func (h *handler) passes(r *http.Request, grpc bool) bool {
 // target that the request goes on to, nil where it was answered.
 func (h *handler) serve(ctx context.Context, w *writer, r *http.Request, from *conn, tags *wire.Tags, body io.ReadCloser) *Target {
 	in := &w.in
-	in.Context, in.r, in.path, in.grpc = ctx, r, r.URL.Path, w.grpc
+	in.Context, in.r, in.path = ctx, r, r.URL.Path
 	_, in.limited = ctx.Deadline()
 	tell, ok := h.admit(w, r, from, tags, body)
 	if !ok {

@@ -119,7 +119,7 @@ func (w *writer) refuse(r *http.Request, err error) {
 	case Status(refusal.Reason) == http.StatusServiceUnavailable && refusal.Reason != work.Draining && refusal.Reason != work.Culprit:
 		quota = w.target.gate.Stats().Limit
 	}
-	w.h.options.refuse(w.ResponseWriter, r, refusal, answer(refusal, grant, has), quota, w.grpc)
+	w.h.options.refuse(w.ResponseWriter, r, refusal, answer(refusal, grant, has), quota, w.in.grpc)
 }
 
 // answer is the exact form of a refusal.

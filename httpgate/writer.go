@@ -24,7 +24,7 @@ import (
 const largeBody = 64 << 10
 
 // writer is the response writer of an admitted request. Like any, it is used by
-// one goroutine at a time.
+// one goroutine at a time. It is as large as an allocation of its size can be: see TestPlaces.
 type writer struct {
 	http.ResponseWriter
 	h       *handler
@@ -33,23 +33,21 @@ type writer struct {
 	target  *Target
 	account *account
 
-	grpc     bool // the request is one of gRPC
 	speaks   bool // the client understands the field
 	asks     bool // the client knows no grant, and wants one
 	bare     bool // the answer has no body
 	trailers bool // the protocol has trailers
-	wrote    bool // the header
 	touched  bool // the handler had the header, and may have put something there
 	hijacked bool
 	cut      bool // the gate cancelled the request and answered it
 	returned bool // the handler, without a panic
 	dropped  bool // refused further down
 	outcome  work.Outcome
-	code     int
-	chosen   bool  // outcome, by SetOutcome
-	quiet    bool  // a stream that said nothing
-	whole    bool  // the body is in memory
-	before   uint8 // targets that the request was at before
+	chosen   bool   // outcome, by SetOutcome
+	quiet    bool   // a stream that said nothing
+	whole    bool   // the body is in memory
+	before   uint8  // targets that the request was at before
+	code     uint16 // of the header, 0 until it is written
 	another  *Target
 
 	size int64
@@ -76,6 +74,9 @@ func BodyTaken(w http.ResponseWriter) bool {
 	return own != nil && own.whole
 }
 
+// answered reports whether the header was written.
+func (w *writer) answered() bool { return w.code != 0 || w.cut }
+
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
@@ -95,7 +96,7 @@ func (w *writer) said() http.Header {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *writer) WriteHeader(code int) {
-	if w.wrote || w.hijacked {
+	if w.answered() || w.hijacked {
 		w.ResponseWriter.WriteHeader(code) // which logs the mistake
 		return
 	}
@@ -107,7 +108,7 @@ func (w *writer) WriteHeader(code int) {
 	if w.failing(code, h) && w.cancelled() {
 		return
 	}
-	w.wrote, w.code = true, code
+	w.code = uint16(code)
 	w.seat.answers(code)
 	if code >= http.StatusBadRequest {
 		w.in.ticket.Failed()
@@ -117,7 +118,7 @@ func (w *writer) WriteHeader(code int) {
 	switch {
 	case code == http.StatusSwitchingProtocols:
 		w.leave(work.Released)
-	case w.grpc && h["Grpc-Status"] != nil:
+	case w.in.grpc && h["Grpc-Status"] != nil:
 		// All there is to say is in the header, so the work is done.
 		w.bare = true
 		w.leave(w.result(true))
@@ -138,7 +139,7 @@ func (w *writer) WriteHeader(code int) {
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (int, error) {
-	if !w.wrote && !w.hijacked {
+	if !w.answered() && !w.hijacked {
 		w.WriteHeader(http.StatusOK)
 	}
 	if w.cut {
@@ -194,7 +195,7 @@ func (w *writer) waited(start mono.Time, n int64) {
 // connection in the kernel.
 func (w *writer) ReadFrom(src io.Reader) (int64, error) {
 	var first int64
-	if !w.wrote && !w.hijacked {
+	if !w.answered() && !w.hijacked {
 		// The header must not leave before there is something to send: the source
 		// may be the request's body, and its first read is what asks a client that
 		// expects it to continue.
@@ -246,7 +247,7 @@ func (w *writer) Flush() { _ = w.FlushError() }
 
 // FlushError is what http.ResponseController calls.
 func (w *writer) FlushError() error {
-	if !w.wrote && !w.hijacked {
+	if !w.answered() && !w.hijacked {
 		w.WriteHeader(http.StatusOK)
 	}
 	w.reads()
@@ -290,7 +291,7 @@ func (w *writer) SetReadDeadline(t time.Time) error {
 
 // failing reports whether a header says that the request failed.
 func (w *writer) failing(code int, h http.Header) bool {
-	if v := h["Grpc-Status"]; w.grpc && len(v) > 0 {
+	if v := h["Grpc-Status"]; w.in.grpc && len(v) > 0 {
 		return v[0] != "0"
 	}
 	return code >= http.StatusBadRequest
@@ -319,7 +320,7 @@ func (w *writer) cancelled() bool {
 	if refusal == nil {
 		return false
 	}
-	w.wrote, w.cut = true, true
+	w.cut = true
 	w.leave(work.Ignored)
 	w.keepGrant()
 	h := w.Header()
@@ -346,11 +347,11 @@ func (w *writer) end() {
 		w.keepGrant()
 		return
 	}
-	if w.returned && !w.wrote && !w.hijacked && w.cancelled() {
+	if w.returned && !w.answered() && !w.hijacked && w.cancelled() {
 		return
 	}
 	w.takeShed(w.said())
-	if w.grpc && w.failed() {
+	if w.in.grpc && w.failed() {
 		w.in.ticket.Failed()
 	}
 	w.leave(w.result(w.returned))
@@ -359,7 +360,7 @@ func (w *writer) end() {
 		return
 	}
 	switch {
-	case !w.wrote: // the header is sent when the server's own code ends
+	case !w.answered(): // the header is sent when the server's own code ends
 		w.put("", true)
 	case w.trailers && !w.bare:
 		w.put(http.TrailerPrefix, true)
@@ -418,7 +419,7 @@ func (w *writer) result(returned bool) work.Outcome {
 func (w *writer) takeShed(h http.Header) {
 	w.takeShedAs(h, field, false)
 	w.takeShedAs(h, http.TrailerPrefix+field, false)
-	if w.grpc {
+	if w.in.grpc {
 		w.takeShedAs(h, grpcField, true)
 		w.takeShedAs(h, http.TrailerPrefix+grpcField, true)
 	}
@@ -464,5 +465,5 @@ func (w *writer) put(prefix string, left bool) {
 		return
 	}
 	var buf [wire.MaxReply]byte
-	w.ResponseWriter.Header()[prefix+fieldFor(w.grpc)] = []string{encodeField(r.Append(buf[:0]), w.grpc)}
+	w.ResponseWriter.Header()[prefix+fieldFor(w.in.grpc)] = []string{encodeField(r.Append(buf[:0]), w.in.grpc)}
 }

@@ -118,7 +118,8 @@ func (n *node) relabel() {
 		c.label = label
 		label += labelGap
 		if c.next == first {
-			return
+			break
 		}
 	}
+	n.turnLabel = n.turn.label
 }

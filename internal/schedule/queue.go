@@ -273,7 +273,7 @@ func (q *Queue) link(t *Task) {
 		q.follow(t.leaf, was)
 	}
 	t.leaf.ages.insert(t)
-	for n := t.leaf; n != nil; n = n.parent {
+	for n := t.leaf; n.parent != nil; n = n.parent {
 		n.waiting++
 	}
 	for n := t.leaf; n.parent != nil && n.next == nil; n = n.parent {
@@ -288,7 +288,7 @@ func (q *Queue) unlink(t *Task) {
 	q.follow(t.leaf, was)
 	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)
-	for n := t.leaf; n != nil; n = n.parent {
+	for n := t.leaf; n.parent != nil; n = n.parent {
 		n.waiting--
 	}
 	if t.leaf.ages.head != nil {

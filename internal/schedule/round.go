@@ -40,13 +40,14 @@ type node struct {
 
 	// As a parent. turn is the child whose turn it is, or was the last, or while
 	// the ring is fresh, will be the last.
-	turn     *node
-	round    int64 // of that turn
-	fresh    bool  // no child was served since the ring was empty
-	children int   // in the ring
-	waiting  int   // tasks, in all leaves below
-	passed   int64 // rounds
-	agenda   agenda
+	turn      *node
+	turnLabel uint64 // of turn, which is far away in memory
+	round     int64  // of that turn
+	fresh     bool   // no child was served since the ring was empty
+	children  int    // in the ring
+	waiting   int    // tasks, in all leaves below; not counted at the root
+	passed    int64  // rounds
+	agenda    agenda
 
 	// As a leaf. The heap is empty where the line alone says who is next.
 	order heap
@@ -65,10 +66,17 @@ func (n *node) weigh(quantum time.Duration, w float64) {
 
 // turns returns the round of n's next turn, for n in the ring.
 func (n *node) turns() int64 {
-	if n.label <= n.parent.turn.label {
+	if n.label <= n.parent.turnLabel {
 		return n.parent.round + 1
 	}
 	return n.parent.round
+}
+
+// passTo makes it the turn of c, which is in the ring, or of nobody if that is empty.
+func (n *node) passTo(c *node) {
+	if n.turn = c; c != nil {
+		n.turnLabel = c.label
+	}
 }
 
 // left returns the deficit of n, with the turns that it was not told of.
@@ -148,7 +156,8 @@ func (n *node) begin(child *node, grants int64) {
 	if n.children == 1 {
 		child.era++
 	}
-	n.turn, n.round, n.fresh = child, child.served, false
+	n.passTo(child)
+	n.round, n.fresh = child.served, false
 	child.tell()
 	n.passed = max(n.passed, child.granted)
 }
@@ -176,7 +185,8 @@ func (n *node) join(c *node) {
 	last := n.turn
 	if last == nil {
 		c.prev, c.next, c.label = c, c, labelGap
-		n.turn, n.fresh = c, true
+		n.passTo(c)
+		n.fresh = true
 		return
 	}
 	if n.fresh {
@@ -188,7 +198,7 @@ func (n *node) join(c *node) {
 	if n.fresh {
 		n.turn.tell()
 		n.turn.schedule()
-		n.turn = c
+		n.passTo(c)
 	}
 }
 
@@ -198,17 +208,20 @@ func (n *node) leave(c *node) {
 	n.agenda.remove(c)
 	n.children--
 	if n.turn == c {
-		n.turn = c.prev
+		n.passTo(c.prev)
 		if c.prev.label > c.label {
 			n.round-- // back over the end of a round
 		}
 	}
 	if n.children == 0 {
-		n.turn = nil
+		n.passTo(nil)
 	}
 	c.prev.next, c.next.prev = c.next, c.prev
 	c.prev, c.next = nil, nil
 }
+
+// charge is debit for a child that has just been served: it was told of its turns, and it is its turn.
+func (n *node) charge(use time.Duration) { n.deficit = n.bounded(n.deficit - min(use, maxUse)) }
 
 // debit charges n for a use of its parent.
 func (n *node) debit(use time.Duration) {

@@ -135,6 +135,7 @@ func TestTurnsAgainstWalkedRing(t *testing.T) {
 					for _, c := range parent.agenda {
 						c.label /= labelGap
 					}
+					parent.passTo(parent.turn)
 				}
 			default:
 				if parent.children == 0 {

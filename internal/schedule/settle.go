@@ -51,7 +51,7 @@ func (t *Task) dispatch(quantum time.Duration) {
 		t.charged = quantum
 	}
 	for i, n := 0, t.leaf; n.parent != nil; i, n = i+1, n.parent {
-		n.debit(t.charged)
+		n.charge(t.charged)
 		t.owed[i], t.eras[i] = t.charged, n.era
 	}
 }

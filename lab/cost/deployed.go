@@ -30,10 +30,12 @@ type order struct {
 	Batch  time.Duration `json:"batch,omitempty"`
 }
 
-// The gates of servers, none if empty: as spillgate.New makes it, or with mode Off.
+// The gates of servers, none if empty: as spillgate.New makes it, or with mode Off; or none, and
+// a plain gRPC server that keeps as many goroutines for handlers as grpcgate's.
 const (
-	usualGate = "usual"
-	offGate   = "off"
+	usualGate      = "usual"
+	offGate        = "off"
+	keptGoroutines = "kept"
 )
 
 // Child does a child's work and ends the process, if this process is one that bench/edges
@@ -60,7 +62,7 @@ const (
 // serve answers with what it is sent, until the parent ends.
 func (o order) serve() error {
 	var gate *spillgate.Gate
-	if o.Gate != "" {
+	if o.Gate == usualGate || o.Gate == offGate {
 		cfg := spillgate.Config{Config: spillgate.Admission{Objective: echoObjective}}
 		if o.Gate == offGate {
 			cfg.Mode = spillgate.Off
@@ -79,6 +81,9 @@ func (o order) serve() error {
 	if o.Web {
 		return serveWeb(l, gate)
 	}
+	if o.Gate == keptGoroutines {
+		return serveGRPC(l, nil, grpc.NumStreamWorkers(64))
+	}
 	return serveGRPC(l, gate)
 }
 
@@ -94,8 +99,7 @@ func serveWeb(l net.Listener, gate *spillgate.Gate) error {
 	return s.Serve(l)
 }
 
-func serveGRPC(l net.Listener, gate *spillgate.Gate) error {
-	var options []grpc.ServerOption
+func serveGRPC(l net.Listener, gate *spillgate.Gate, options ...grpc.ServerOption) error {
 	if gate != nil {
 		options = grpcgate.ServerOptions(gate)
 	}

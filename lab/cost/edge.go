@@ -15,7 +15,8 @@ func edge() experiment.Experiment {
 		Name:  "bench/edges",
 		Title: "gRPC and net/http with Spillgate on both sides, at the server alone, and with mode off, beside plain ones",
 		About: `Servers are as README has them: the gate that spillgate.New makes, the network watched, the runtime's default garbage
-collection. Clients are those of README too, with a wallet, or plain. Servers have one core, clients another one, and 8 or 64 requests are in flight.
+collection. Clients are those of README too, with a wallet, or plain. grpcgate keeps goroutines for handlers, so a plain gRPC server that
+keeps them too is shown. Servers have one core, clients another one, and 8 or 64 requests are in flight.
 All ways take turns of a fraction of a second in one process of clients, so that they meet the same machine; a ratio is that of a round, and
 the median of all rounds counts. Processor time is a call's, of all rounds.`,
 		Live: true,
@@ -23,18 +24,29 @@ the median of all rounds counts. Processor time is a call's, of all rounds.`,
 	}
 }
 
-// arms are what is compared with the first of them, plain on both sides. The floor is the
-// least part of plain throughput.
-var arms = []struct {
+type arm struct {
 	name   string
 	wallet bool
 	gate   string
 	floors map[bool]float64 // by Web
-}{
+}
+
+// arms are what is compared with the first of them, plain on both sides. The floor is the
+// least part of plain throughput.
+var arms = []arm{
 	{"plain", false, "", nil},
 	{"both sides", true, usualGate, map[bool]float64{false: 0.90, true: 0.90}},
 	{"server only", false, usualGate, map[bool]float64{false: 0.95}},
 	{"mode off", false, offGate, map[bool]float64{false: 0.97, true: 0.97}},
+	{"plain, goroutines kept", false, keptGoroutines, nil}, // of gRPC alone
+}
+
+// armsOf returns the arms over a protocol.
+func armsOf(web bool) []arm {
+	if web {
+		return arms[:len(arms)-1]
+	}
+	return arms
 }
 
 var flights = []int{8, 64}
@@ -61,6 +73,7 @@ func runEdges(ctx context.Context, o experiment.Options) (*experiment.Result, er
 		if err != nil {
 			return nil, fmt.Errorf("cost: %s: %w", name, err)
 		}
+		arms := armsOf(web)
 		for i, batches := range found {
 			arm, flight := arms[i%len(arms)], flights[i/len(arms)]
 			ratio, sum := beside(batches, found[i-i%len(arms)])
@@ -99,7 +112,7 @@ func playEdge(ctx context.Context, web bool, rounds int, length time.Duration) (
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	own := proc.Spec{Name: "server", CPUs: cpus[:1], GOMAXPROCS: 1}
-	servers := map[string]*proc.Child{}
+	servers, arms := map[string]*proc.Child{}, armsOf(web)
 	for _, a := range arms {
 		if servers[a.gate] == nil {
 			if servers[a.gate], err = role.Start(ctx, order{Web: web, Gate: a.gate}, own); err != nil {
