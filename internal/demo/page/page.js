@@ -536,7 +536,7 @@ function describe(s) {
       withP99(f) + ".");
     if (r.outcome && !r.outcome.valid) parts.push(`The ${r.name} run of the broker does not count: ${r.outcome.invalid.join(", ")}.`);
   }
-  return parts.join(" ") || s.note;
+  return parts.length ? parts : [s.note];
 }
 
 let announced = "";
@@ -565,7 +565,7 @@ function show(s) {
   showCulprit(s);
   showFeed(s);
   showResult(s);
-  setText(byId("summary"), describe(s));
+  byId("summary").replaceChildren(...describe(s).map((text) => element("p", {}, text + " ")));
   // Screen readers hear of scenes and steps, not of every figure.
   const scene = s.scene + (flooding ? " " + feed.name + " " + flooding.name : "") + (seizing ? " " + run.name + " " + seizing.name : "") + (shopping ? " " + order.name + " " + shopping.name : "") + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
   if (scene !== announced) {
