@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/spillgate/spillgate/httpgate"
 )
 
@@ -16,12 +18,12 @@ const (
 )
 
 // lastHop answers a request that goes to no server behind the proxy, and reports true: one for a
-// tunnel, one whose target is no path, and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it
+// tunnel, one whose target is no path or whose host is malformed (of HTTP/2: net/http looks at those of HTTP/1), and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it
 // counts this one. a is its entry in the access log, nil if there is none.
 func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
-	if r.Method != http.MethodConnect && noPath(r) {
+	if r.Method != http.MethodConnect && (noPath(r) || !httpguts.ValidHostHeader(r.Host)) {
 		a.say(broken, "target")
-		httpgate.Problem(w, r, http.StatusBadRequest, "The target of the request is no path")
+		httpgate.Problem(w, r, http.StatusBadRequest, "The request's target is no path, or its host is malformed")
 		return true
 	}
 	switch r.Method {

@@ -53,7 +53,9 @@ func TestTargetsWithoutPath(t *testing.T) {
 			t.Fatalf("%s: answered %d, %v, expected 400", line, code, err)
 		}
 	}
-	if status, _ := askedRaw(t, p.addr, "*"); status != "400" {
-		t.Errorf("* over HTTP/2: answered %s, expected 400", status)
+	for path, host := range map[string]string{"*": "x", "x:internal/admin": "x", "/a": "x/evil", "/b": "x y", "/c": "x, y", "/d": "x#y"} {
+		if status, _ := askedRaw(t, p.addr, path, host); status != "400" {
+			t.Errorf("%s of %q over HTTP/2: answered %s, expected 400", path, host, status)
+		}
 	}
 }
