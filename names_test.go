@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // What the comments of the re-exported types list is there: go doc shows no fields and methods of an alias, so these
@@ -63,4 +64,28 @@ func has(of reflect.Type, name string) bool {
 	}
 	field, ok := of.FieldByName(name)
 	return ok && field.IsExported()
+}
+
+// A program can name every reason without a package of its own for it.
+func TestReasonsHaveNames(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "spillgate.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Reason") {
+			named[strings.TrimPrefix(spec.Names[0].Name, "Reason")] = true
+		}
+		return true
+	})
+	for r := work.None + 1; int(r) < work.NumReasons; r++ {
+		var name strings.Builder
+		for part := range strings.SplitSeq(r.String(), "_") {
+			name.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+		if !named[name.String()] {
+			t.Errorf("spillgate.Reason%s is missing", name.String())
+		}
+	}
 }

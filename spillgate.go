@@ -4,7 +4,7 @@
 //
 //	gate, err := spillgate.New(100 * time.Millisecond)
 //	server := grpc.NewServer(grpcgate.ServerOptions(gate)...)     // gRPC
-//	handler := httpgate.Handler(gate, mux)                        // net/http
+//	httpgate.Install(gate, server)                                // net/http
 //	err = gate.Do(ctx, "resize", func(ctx context.Context) error { … }) // a job, a message of a queue
 //
 // One Gate stands in front of everything that a process serves with one capacity.
@@ -110,6 +110,8 @@ type (
 	//	Retryable() bool    // another attempt can help
 	//	Sent() bool         // a server refused it; false: the client did, unsent
 	Reason = work.Reason
+	// Outcome says how an admitted request ended; see httpgate.SetOutcome.
+	Outcome = work.Outcome
 	// Tags is what a caller says about a request, and the result of a Classifier.
 	//
 	//	Workflow     // a name; empty: the default workflow
@@ -153,6 +155,32 @@ const (
 	MonitorCulprits = culprit.Monitor
 	EnforceCulprits = culprit.Enforce
 	IgnoreCulprits  = culprit.Off
+)
+
+// The reasons of a Refusal. docs/faq.md says what each means for a caller, and what to do.
+const (
+	ReasonWalletFull    = work.WalletFull
+	ReasonWalletExpired = work.WalletExpired
+	ReasonRetryBudget   = work.RetryBudget
+	ReasonExpired       = work.Expired
+	ReasonInfeasible    = work.Infeasible
+	ReasonDelay         = work.Delay
+	ReasonQueueFull     = work.QueueFull
+	ReasonShare         = work.Share
+	ReasonDraining      = work.Draining
+	ReasonCanceled      = work.Canceled
+	ReasonDownstream    = work.Downstream
+	ReasonRate          = work.Rate
+	ReasonCulprit       = work.Culprit
+)
+
+// The outcomes that a handler may report. OutcomeDone: the work was executed, also if its answer is an error.
+// OutcomeIgnored: the request ended in a way that says nothing about this service's speed, such as a failure
+// to reach another one. OutcomeDropped: a service further down refused.
+const (
+	OutcomeDone    = work.Done
+	OutcomeIgnored = work.Ignored
+	OutcomeDropped = work.Dropped
 )
 
 // ErrCancelled is the cause (errors.Is) of the context of a request that was cancelled

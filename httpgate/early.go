@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,9 +16,10 @@ import (
 // the request asks for a slot: a client that stops there holds none. It has one reader at a time.
 type early struct {
 	io.ReadCloser
-	// request is the one whose body it is. It is a copy: with the end of the body, the server writes
-	// trailers into its own.
-	request *http.Request
+	// request is the one whose body it is. It is a copy of the server's, own: with the end of the body, the server writes
+	// trailers into that and into its map, while the handler may look at what was announced. They are copied when the
+	// reader meets the end.
+	request, own *http.Request
 
 	quiet bool // the client had stopped when the wait was over
 	whole bool // the end came
@@ -58,8 +60,9 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 	if s := t.gate.Stats(); (s.Running+s.Waiting)*busyShare < s.Limit {
 		return nil
 	}
-	e := &early{ReadCloser: r.Body, request: r.WithContext(r.Context()), most: max(h.patience.Gather, firstRoom), counted: &h.gathering, came: make(chan struct{}, 1)}
+	e := &early{ReadCloser: r.Body, request: r.WithContext(r.Context()), own: r, most: max(h.patience.Gather, firstRoom), counted: &h.gathering, came: make(chan struct{}, 1)}
 	e.more.L = &e.mu
+	e.request.Trailer = maps.Clone(r.Trailer)
 	if ct := r.Header["Content-Type"]; len(ct) == 1 {
 		e.envelopes = strings.HasPrefix(ct[0], "application/grpc") || strings.HasPrefix(ct[0], "application/connect+")
 	}
@@ -176,9 +179,12 @@ func (e *early) Read(p []byte) (int, error) {
 	e.mu.Unlock()
 	switch {
 	case n == 0 && err == nil && len(p) > 0:
-		return e.ReadCloser.Read(p)
+		n, err = e.ReadCloser.Read(p)
 	case rest > 0:
 		return n, nil
+	}
+	if err == io.EOF && !e.whole && e.request.Trailer != nil {
+		maps.Copy(e.request.Trailer, e.own.Trailer)
 	}
 	return n, err
 }

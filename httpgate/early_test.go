@@ -29,6 +29,13 @@ func inUse(t *testing.T, opts ...Option) (s *server, gate interface{ running() i
 			return
 		}
 		seen.Add(1)
+		if r.URL.Path == "/looks" {
+			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+				for name := range r.Trailer {
+					delete(r.Trailer, name+"-Other")
+				}
+			}
+		}
 		if r.URL.Path == "/unread" {
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -76,6 +83,23 @@ func TestBodiesThatStopWaitOutside(t *testing.T) {
 		if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != want {
 			t.Errorf("after %q: %d %s, expected %s", first, resp.StatusCode, b, want)
 		}
+	}
+}
+
+// A handler may look at the trailers that are announced while the end of the body comes (the race detector looks).
+func TestTrailersComeToTheReader(t *testing.T) {
+	s, _, seen := inUse(t, HoldStreams(time.Hour), Patient(Patience{Blocked: 5 * time.Millisecond}))
+	c, br := raw(t, s)
+	fmt.Fprint(c, "POST /looks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n1\r\nx\r\n")
+	eventually(t, "the handler to see the request", func() bool { return seen.Load() == 1 })
+	fmt.Fprint(c, "2\r\nyz\r\n0\r\nX-End: over\r\n\r\n")
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprint(int64(3), nil, "over")
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != want {
+		t.Errorf("%d %s, expected %s", resp.StatusCode, b, want)
 	}
 }
 

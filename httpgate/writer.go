@@ -58,8 +58,8 @@ type writer struct {
 
 // SetOutcome says how the request ended that w answers, where the handler knows
 // better than its return: an answer made without doing the work, such as a
-// failure to reach another server, is work.Ignored. w is the handler's response
-// writer or one around it. Without a gate it does nothing.
+// failure to reach another server, is spillgate.OutcomeIgnored. w is the handler's
+// response writer or one around it. Without a gate it does nothing.
 func SetOutcome(w http.ResponseWriter, o work.Outcome) {
 	if own := writerIn(w); own != nil {
 		own.outcome, own.chosen = o, true

@@ -29,16 +29,19 @@ type requestBody struct {
 	control *http.ResponseController // of HTTP/1, nil of HTTP/2
 	silence time.Duration            // of HTTP/1
 	hold    bool                     // Close leaves the body alone
-	place   *placed                  // of the connection, nil without one
-	taken   bool                     // all of it has left the connection
-	final   bool                     // the answer is the last on its connection; of the handler's goroutine
-	whole   atomic.Bool              // read to its end
-	begun   atomic.Bool              // somebody read from it
-	ended   atomic.Bool              // by its end, an error or a Close
-	broken  atomic.Bool              // by a Close before its end
-	slow    atomic.Bool              // the client was silent for too long
-	foul    atomic.Bool              // the client framed it wrongly or left in the middle
-	closed  sync.Once                // over HTTP/2: a body takes one Close at a time
+	// trailers are filled in when the body has ended; trusted is what they may say.
+	trailers http.Header
+	trusted  bool
+	place    *placed     // of the connection, nil without one
+	taken    bool        // all of it has left the connection
+	final    bool        // the answer is the last on its connection; of the handler's goroutine
+	whole    atomic.Bool // read to its end
+	begun    atomic.Bool // somebody read from it
+	ended    atomic.Bool // by its end, an error or a Close
+	broken   atomic.Bool // by a Close before its end
+	slow     atomic.Bool // the client was silent for too long
+	foul     atomic.Bool // the client framed it wrongly or left in the middle
+	closed   sync.Once   // over HTTP/2: a body takes one Close at a time
 }
 
 // serverLingers is how much is left of a body of known length when net/http keeps its connection for a while by itself.
@@ -85,6 +88,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	if err == io.EOF {
+		cleanTrailers(b.trailers, b.trusted)
 		b.whole.Store(true)
 	}
 	if err != nil && err != io.EOF && !b.broken.Load() {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -153,12 +154,14 @@ func TestMistakesInChecks(t *testing.T) {
 func TestLargeAnswerHeader(t *testing.T) {
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
-			w.Header().Set("X-Large", strings.Repeat("x", 16<<10))
+			for i := range 16 {
+				w.Header().Set(fmt.Sprint("X-Large-", i), strings.Repeat("x", 1<<10))
+			}
 		}
 	}))
 	for _, scheme := range []string{"http", "h2c"} {
 		cfg := to(scheme + "://" + addr)
-		cfg.Limits.AnswerHeader = 8 << 10
+		cfg.Limits.AnswerHeader, cfg.Health.Failures = 8<<10, 1
 		p := start(t, cfg)
 		c := client(t, 1, nil)
 		if resp, _ := get(t, c, p.url); resp.StatusCode != 200 {
@@ -166,6 +169,13 @@ func TestLargeAnswerHeader(t *testing.T) {
 		}
 		if resp, _ := get(t, c, p.url+"/large"); resp.StatusCode != 502 {
 			t.Errorf("%s: status %d of a header beyond the limit, expected 502", scheme, resp.StatusCode)
+		}
+		u := p.state.Load().upstreams[0]
+		if kinds := u.failed.all(allKinds[:]...); kinds["large_header"] != 1 || kinds["reset"] != 0 {
+			t.Errorf("%s: failures %v, expected one large_header", scheme, kinds)
+		}
+		if u.health.failed != 0 {
+			t.Errorf("%s: a large header counts against the upstream", scheme)
 		}
 	}
 }

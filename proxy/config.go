@@ -225,7 +225,7 @@ type Limits struct {
 	// as it could have connections. Larger is for many long streams, and takes the memory.
 	Requests int
 	// Header is the largest request header, in bytes. Default 64 KiB. A larger
-	// one is answered 431.
+	// one is answered 431; net/http takes up to 4 KiB more before it does.
 	Header int
 	// HeaderTimeout is how long a client may take to send a header. Default
 	// 10 s. A slower one is disconnected.

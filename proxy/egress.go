@@ -189,8 +189,10 @@ func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // behind it goes on; the proxy is part of the server, and adds nothing.
 func (x *exit) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(x.url) // and with it the host
+	cleanTrailers(r.In.Trailer, true)
 	r.Out.Trailer = r.In.Trailer
 	if b, ok := r.In.Body.(*requestBody); ok {
+		b.trailers, b.trusted = r.In.Trailer, true
 		r.Out.Body = b // its Close does something: see upstream.rewrite
 	}
 	for name, v := range r.In.Header {

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -31,6 +30,9 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			httpgate.SetOutcome(w, work.Ignored)
 			httpgate.WriteGRPCStatus(w, status.New(codes.Unimplemented, "the upstream is configured as http://, which is HTTP/1.1; gRPC needs h2c:// or https://"))
 			return
+		}
+		if !r.ProtoAtLeast(1, 1) {
+			w = uninformed{w}
 		}
 		if v := u.p.visitOf(r); v != nil {
 			v.admitted(u, r.Context())
@@ -67,22 +69,19 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = u.url.Scheme, u.url.Host
 	}
 	r.Out.Host = r.In.Host
+	trusted := u.p.state.Load().trusts(r.In)
+	cleanTrailers(r.In.Trailer, trusted)
+	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	if b, ok := r.In.Body.(*requestBody); ok {
+		b.trailers, b.trusted = r.In.Trailer, trusted
 		r.Out.Body = b
 	}
-	for name := range r.In.Trailer {
-		if !httpguts.ValidHeaderFieldName(name) { // the server takes what is announced as it is
-			delete(r.In.Trailer, name)
-		}
-	}
-	r.Out.Trailer = r.In.Trailer // filled in when the body has ended; a copy would stay empty
 	in, out := r.In.Header, r.Out.Header
 	delete(out, "Proxy") // no field of HTTP; CGI takes it for the proxy of the server's own calls ("httpoxy")
 	if leavesGate(out["Upgrade"]) {
 		delete(out, "Upgrade")
 		delete(out, "Connection")
 	}
-	trusted := u.p.state.Load().trusts(r.In)
 	if trusted {
 		if v := in["X-Forwarded-For"]; v != nil {
 			out["X-Forwarded-For"] = v
@@ -109,6 +108,17 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	if v := in["Forwarded"]; v != nil {
 		// The standard field (RFC 7239) is continued where a client sends it, and begun for no client.
 		out["Forwarded"] = []string{strings.Join(v, ", ") + ", " + forwarded(r.In)}
+	}
+}
+
+// cleanTrailers leaves in the trailers of a request what may be there: servers that make no difference between them and
+// the header would believe what the proxy takes off the header. The server takes what is announced as it is.
+func cleanTrailers(h http.Header, trusted bool) {
+	dropTrailers(h)
+	for name := range h {
+		if name == "Proxy" || !trusted && (name == "Forwarded" || namesClient(name)) {
+			delete(h, name)
+		}
 	}
 }
 
@@ -162,7 +172,8 @@ const (
 	connectFailed kind = "connect"
 	timedOut      kind = "timeout"
 	brokeOff      kind = "reset"
-	truncated     kind = "truncated" // in the middle of the answer's body
+	largeHeader   kind = "large_header" // of the answer
+	truncated     kind = "truncated"    // in the middle of the answer's body
 	clientLeft    kind = "client_left"
 	clientSlow    kind = "client_slow"
 	clientFoul    kind = "client_malformed" // or broke off in the middle
@@ -170,7 +181,7 @@ const (
 )
 
 // allKinds are all of them.
-var allKinds = [...]string{string(connectFailed), string(timedOut), string(brokeOff), string(truncated), string(clientLeft), string(clientSlow), string(clientFoul), string(noFiles)}
+var allKinds = [...]string{string(connectFailed), string(timedOut), string(brokeOff), string(largeHeader), string(truncated), string(clientLeft), string(clientSlow), string(clientFoul), string(noFiles)}
 
 // fail answers a request that the upstream did not. It is called by the reverse
 // proxy, before anything was written. What went wrong is for the log; the client
@@ -256,6 +267,7 @@ var endings = map[kind]struct {
 	connectFailed: {http.StatusBadGateway, codes.Unavailable, "The server behind the proxy cannot be reached"},
 	timedOut:      {http.StatusGatewayTimeout, codes.DeadlineExceeded, "The server behind the proxy did not answer in time"},
 	brokeOff:      {http.StatusBadGateway, codes.Unavailable, "The server behind the proxy closed the connection before it answered"},
+	largeHeader:   {http.StatusBadGateway, codes.Internal, "The answer of the server behind the proxy has a header that is too large"},
 	noFiles:       {http.StatusServiceUnavailable, codes.Unavailable, "The proxy can open no more connections"},
 	clientSlow:    {http.StatusRequestTimeout, codes.Canceled, "The client sent its request too slowly"},
 	clientFoul:    {http.StatusBadRequest, codes.Canceled, "The client's request is cut off or malformed"},
@@ -298,6 +310,8 @@ func meaning(ctx context.Context, err error) kind {
 	switch {
 	case errors.Is(err, http1.ErrRequest):
 		return clientFoul
+	case isLargeHeader(err):
+		return largeHeader
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return noFiles
 	case errors.As(err, &op) && op.Op == "dial", errors.As(err, &unknownAuthority), errors.As(err, &badCertificate):
@@ -306,6 +320,17 @@ func meaning(ctx context.Context, err error) kind {
 		return timedOut
 	}
 	return brokeOff
+}
+
+// isLargeHeader reports whether the header of an answer was larger than Limits.AnswerHeader. The errors of
+// http.Transport for that have no type. A single field of that size breaks a connection of HTTP/2, and looks as any
+// broken connection does.
+func isLargeHeader(err error) bool {
+	if errors.Is(err, http1.ErrHeader) {
+		return true
+	}
+	text := err.Error()
+	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than advertised limit")
 }
 
 func isTimeout(err error) bool {

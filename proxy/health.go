@@ -269,7 +269,7 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 		switch meaning(r.Context(), err) {
 		case connectFailed:
 			return unreachable
-		case noFiles, clientFoul:
+		case noFiles, clientFoul, largeHeader: // a client may have asked for what the header says
 			return saysNothing
 		}
 		return failed

@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/spillgate/spillgate/httpgate"
 )
 
 // The methods of RFC 9110 that a server behind the proxy may have, for Allow, and without TRACE, which
@@ -14,9 +18,14 @@ const (
 )
 
 // lastHop answers a request that goes to no server behind the proxy, and reports true: one for a
-// tunnel, and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it
+// tunnel, one whose target is no path or whose host is malformed (of HTTP/2: net/http looks at those of HTTP/1), and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it
 // counts this one. a is its entry in the access log, nil if there is none.
 func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
+	if r.Method != http.MethodConnect && (noPath(r) || !httpguts.ValidHostHeader(r.Host)) {
+		a.say(broken, "target")
+		httpgate.Problem(w, r, http.StatusBadRequest, "The request's target is no path, or its host is malformed")
+		return true
+	}
 	switch r.Method {
 	case http.MethodConnect:
 		a.say(broken, "connect")
@@ -46,6 +55,12 @@ func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
 		w.WriteHeader(http.StatusNoContent)
 	}
 	return true
+}
+
+// noPath reports whether the target of a request is neither a path nor a URL with a host, such as x:a or *. No rule
+// matches it, and servers that take what they get for a path would serve it. OPTIONS * is answered by net/http.
+func noPath(r *http.Request) bool {
+	return r.URL.Opaque != "" || r.URL.Path != "" && r.URL.Path[0] != '/'
 }
 
 // refuseConnect answers a request for a tunnel. Allow is required beside 405 (RFC 9110 §15.5.6).

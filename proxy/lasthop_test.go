@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -37,6 +38,24 @@ func TestMaxForwards(t *testing.T) {
 		}
 		if test.passed == "" && resp.Header.Get("Allow") == "" {
 			t.Errorf("%s with %s hops: no Allow", test.method, test.left)
+		}
+	}
+}
+
+// A target that is no path reaches no upstream, whatever it has behind it.
+func TestTargetsWithoutPath(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the upstream got %s", r.RequestURI) }))
+	p := start(t, to("http://"+addr+"/app/"))
+	c := connectTo(t, p.addr)
+	for _, line := range []string{"GET x:80", "GET x:internal/admin", "GET *", "POST *", "PRI *"} {
+		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n\r\n", line)
+		if code, err := c.answer(); code != http.StatusBadRequest {
+			t.Fatalf("%s: answered %d, %v, expected 400", line, code, err)
+		}
+	}
+	for path, host := range map[string]string{"*": "x", "x:internal/admin": "x", "/a": "x/evil", "/b": "x y", "/c": "x, y", "/d": "x#y"} {
+		if status, _ := askedRaw(t, p.addr, path, host); status != "400" {
+			t.Errorf("%s of %q over HTTP/2: answered %s, expected 400", path, host, status)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 // request of HTTP/1 when a read of its body fails, whoever let it fail: the client may be there and wait for the answer
 // of a server that answered before the end of the body. end is called once, when the request is over. b may be nil.
 //
-// After that the deadline still ends it. Its client and its gate do not: both would end the context that has ended.
+// After that the deadline still ends it, and so does its client's end of the connection, for which it is looked now and
+// then. Its gate does not: that would end the context that has ended.
 //
 // Towards an upstream of HTTP/1, whose transport leaves bodies alone, r stays as it is: see endWith.
 func (b *requestBody) outlive(r *http.Request) (out *http.Request, end func()) {
@@ -69,21 +70,34 @@ func (o *outliving) end(err error) error {
 	return *o.err.Load()
 }
 
-// late waits for the deadline, at which the context ends, and reports whether it came before the answer's end; false if
-// there is none.
+// goneEvery is how often it is looked whether the client of an answer is there whose request's body was broken off: what
+// an answer that says nothing costs beyond its client's end.
+const goneEvery = time.Second
+
+// late waits for the deadline or for the client's end of the connection, at which the context ends, and reports whether
+// one came before the answer's end.
 func (o *outliving) late(answered <-chan struct{}) bool {
-	d, ok := o.Deadline()
-	if !ok {
-		return false
+	var over <-chan time.Time
+	if d, ok := o.Deadline(); ok {
+		timer := time.NewTimer(time.Until(d))
+		defer timer.Stop()
+		over = timer.C
 	}
-	timer := time.NewTimer(time.Until(d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		_ = o.end(context.DeadlineExceeded)
-		return true
-	case <-answered:
-		return false
+	look := time.NewTicker(goneEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-over:
+			_ = o.end(context.DeadlineExceeded)
+			return true
+		case <-look.C:
+			if o.body.place != nil && gone(o.body.place.Conn) {
+				_ = o.end(context.Canceled)
+				return true
+			}
+		case <-answered:
+			return false
+		}
 	}
 }
 

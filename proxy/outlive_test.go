@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -221,4 +222,27 @@ func sendsOn(t *testing.T, addr, first string) error {
 		return fmt.Errorf("the answer ends with %v, want the end", err)
 	}
 	return nil
+}
+
+// A client of HTTP/1 whose body was broken off by an early answer ends its request by leaving, also while the upstream says
+// nothing more.
+func TestClientLeavesAfterEarlyAnswer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems do not tell")
+	}
+	left := make(chan struct{})
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge) // an answer of HTTP/2 beyond 299 ends the body
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(left)
+	}))
+	p := start(t, to("h2c://"+addr))
+	c := connectTo(t, p.addr)
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n%s", strings.Repeat("b", 100_000))
+	if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Fatal(resp, err)
+	}
+	c.Close()
+	await.Value(t, left, "the upstream to hear that its client left")
 }

@@ -20,6 +20,7 @@ import (
 // Like it, pass panics with http.ErrAbortHandler if the answer breaks off, so that the client sees that.
 func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 	watch := http1.Watch{Inform: func(code int, from http.Header) error {
+		withoutHops(from)
 		h := w.Header()
 		add(h, from)
 		w.WriteHeader(code)
@@ -40,6 +41,7 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 	u.answered(resp)
 	h := w.Header()
 	add(h, resp.Header)
+	dropTrailers(resp.Trailer)
 	announced := len(resp.Trailer)
 	if announced > 0 {
 		names := make([]string, 0, announced)
@@ -54,6 +56,7 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	resp.Body.Close() // and with it the trailers are there
+	dropTrailers(resp.Trailer)
 	if len(resp.Trailer) > 0 {
 		// Else a short answer gets a length, and has no trailers.
 		_ = http.NewResponseController(w).Flush()
@@ -63,7 +66,18 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 		prefix = ""
 	}
 	for name, values := range resp.Trailer {
-		h[prefix+name] = append(h[prefix+name], values...)
+		if len(values) > 0 { // else the server of HTTP/2 believes that there is one, and does not end the stream
+			h[prefix+name] = append(h[prefix+name], values...)
+		}
+	}
+}
+
+// dropTrailers takes out of trailers what cannot be among them.
+func dropTrailers(h http.Header) {
+	for name := range h {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidTrailerHeader(name) {
+			delete(h, name)
+		}
 	}
 }
 

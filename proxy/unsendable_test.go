@@ -20,7 +20,7 @@ func TestUnsendableRequests(t *testing.T) {
 		{"/a?b HTTP/1.0", "200", "/a?b+HTTP%2F1.0=HTTP/1.1"},
 		{"a:b HTTP/1.0", "400", ""},
 	} {
-		status, body := askedRaw(t, p.addr, test.path)
+		status, body := askedRaw(t, p.addr, test.path, "x")
 		if status != test.status || test.body != "" && body != test.body {
 			t.Errorf("%q: %s %q", test.path, status, body)
 		}
@@ -60,12 +60,12 @@ func wantNoFailure(t *testing.T, p *running) {
 }
 
 // askedRaw sends one request over HTTP/2 as it is, and returns the status and the body of its answer.
-func askedRaw(t *testing.T, addr, path string) (status, body string) {
+func askedRaw(t *testing.T, addr, path, host string) (status, body string) {
 	t.Helper()
 	c := connectTo(t, addr)
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", path}, {":authority", "x"}} {
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", path}, {":authority", host}} {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}
 	_, _ = io.WriteString(c, http2.ClientPreface)

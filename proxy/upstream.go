@@ -130,6 +130,10 @@ func (u *upstream) answered(r *http.Response) {
 	if v := u.p.visitOf(r.Request); v != nil {
 		v.answered(r)
 	}
+	if r.StatusCode == http.StatusNoContent || r.StatusCode == http.StatusNotModified {
+		// Over HTTP/2 it would be the length of a body that does not come, which clients take for an answer that is cut off.
+		r.Header.Del("Content-Length")
+	}
 	if b, _ := r.Request.Body.(*requestBody); r.StatusCode != http.StatusSwitchingProtocols {
 		b.last(r.Header)
 	}

@@ -100,6 +100,7 @@ requests wait or are refused where that costs least: at the client.`,
 	root.Example = strings.Join(examples, "\n")
 	completeValues(root)
 	parents(root)
+	fitHelp(root)
 	return root
 }
 

@@ -27,7 +27,7 @@ func newTop() *cobra.Command {
 	var f topFlags
 	cmd := &cobra.Command{
 		Use:   "top SOURCE...",
-		Short: "Show load, limits, refusals, topics, and what blocks requests, live",
+		Short: "Show load, limits, refusals, topics and culprits, live",
 		Long: `Show what gates admit and refuse. For watched applications and databases, show which
 task holds what, which tasks wait and for how long, what that costs, and which task
 Spillgate cancelled or would cancel. For a broker, show its topics: rate and limit,

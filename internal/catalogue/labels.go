@@ -62,7 +62,7 @@ func labelsOf() map[string][]Label {
 			"spillgate.culprit.outcomes": {gate, verdict},
 
 			"spillgate.upstream.out": {upstream}, "spillgate.upstream.outs": {upstream}, "spillgate.upstream.failures": {upstream},
-			"spillgate.upstream.errors":     {upstream, closed("kind", "connect", "timeout", "reset", "truncated", "client_left", "client_slow", "client_malformed", "no_files")},
+			"spillgate.upstream.errors":     {upstream, closed("kind", "connect", "timeout", "reset", "large_header", "truncated", "client_left", "client_slow", "client_malformed", "no_files")},
 			"spillgate.client.errors":       {closed("kind", "client_slow", "client_malformed", "proxy_protocol")},
 			"spillgate.rule_refusals":       {{"rule", "the rule's place in the configuration, from 1", "256"}},
 			"spillgate.kept_out":            {},

@@ -46,6 +46,9 @@ var ErrRequest = errors.New("http1: the request cannot be sent")
 // byte of an answer, and that may not be sent again: the server has probably closed the connection meanwhile.
 var ErrStale = errors.New("http1: the server closed a kept connection")
 
+// ErrHeader is wrapped by the error of a request whose answer has a header larger than Config.Header.
+var ErrHeader = errors.New("http1: the header of an answer is too large")
+
 // Client is an http.RoundTripper for one server: it does not look at the host of a URL but for the Host
 // field. Its methods may be called at once from any goroutine.
 type Client struct {

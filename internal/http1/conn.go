@@ -89,7 +89,7 @@ func (cn *conn) close() { _ = cn.nc.Close() }
 // Read implements io.Reader for the bufio.Reader.
 func (cn *conn) Read(p []byte) (int, error) {
 	if cn.left <= 0 {
-		return 0, fmt.Errorf("http1: the header of an answer has more than %d bytes", cn.c.cfg.Header)
+		return 0, fmt.Errorf("%w: more than %d bytes", ErrHeader, cn.c.cfg.Header)
 	}
 	if int64(len(p)) > cn.left {
 		p = p[:cn.left]

@@ -45,9 +45,13 @@ func (h *buffer) write(r *http.Request) (plan, error) {
 	case r.Method != "" && !httpguts.ValidHeaderFieldName(r.Method), r.Method == http.MethodConnect:
 		return plan{}, fmt.Errorf("invalid method %q", r.Method)
 	}
+	trailer, foul := trailers(r.Trailer) // before anything reads the body, at whose end they are written
 	p, err := planOf(r)
 	if err != nil {
 		return p, err
+	}
+	if p.length < 0 && foul != nil {
+		return p, foul
 	}
 	if err := h.start(r); err != nil {
 		return p, err
@@ -55,9 +59,7 @@ func (h *buffer) write(r *http.Request) (plan, error) {
 	if r.Close && !httpguts.HeaderValuesContainsToken(r.Header["Connection"], "close") {
 		h.b = append(h.b, "Connection: close\r\n"...)
 	}
-	if err := h.length(r, &p); err != nil {
-		return p, err
-	}
+	h.length(r, &p, trailer)
 	for name, values := range r.Header {
 		switch name {
 		case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer":
@@ -105,35 +107,36 @@ func (h *buffer) start(r *http.Request) error {
 	return nil
 }
 
-// length writes what says how long the body is.
-func (h *buffer) length(r *http.Request, p *plan) error {
+// length writes what says how long the body is, and the field that announces its trailers.
+func (h *buffer) length(r *http.Request, p *plan, trailer string) {
 	switch {
 	case p.length < 0:
 		h.b = append(h.b, "Transfer-Encoding: chunked\r\n"...)
-		return h.trailers(r.Trailer)
+		h.b = append(h.b, trailer...)
 	case p.length > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch:
 		h.b = append(h.b, "Content-Length: "...)
 		h.b = strconv.AppendInt(h.b, p.length, 10)
 		h.b = append(h.b, "\r\n"...)
 	}
-	return nil
 }
 
-// trailers announces fields that come after the body.
-func (h *buffer) trailers(t http.Header) error {
+// trailers returns the field that announces t, nothing if t is empty.
+func trailers(t http.Header) (string, error) {
+	if len(t) == 0 {
+		return "", nil
+	}
+	var b strings.Builder
 	sep := "Trailer: "
 	for name, values := range t {
 		if name = http.CanonicalHeaderKey(name); framing(name) || !httpguts.ValidHeaderFieldName(name) || !valid(values) {
-			return fmt.Errorf("invalid trailer %q", name)
+			return "", fmt.Errorf("invalid trailer %q", name)
 		}
-		h.b = append(h.b, sep...)
-		h.b = append(h.b, name...)
+		b.WriteString(sep)
+		b.WriteString(name)
 		sep = ","
 	}
-	if len(t) > 0 {
-		h.b = append(h.b, "\r\n"...)
-	}
-	return nil
+	b.WriteString("\r\n")
+	return b.String(), nil
 }
 
 // framing reports whether a field says where a message ends, which none can after its body.

@@ -222,3 +222,18 @@ func TestLateTrailers(t *testing.T) {
 type at func()
 
 func (f at) Read([]byte) (int, error) { f(); return 0, io.EOF }
+
+// Trailers that come while the header is written, behind a body of which nothing came for a while, are sent on (the race
+// detector looks).
+func TestTrailersBehindProbe(t *testing.T) {
+	r := &http.Request{Method: "GET", URL: &url.URL{Scheme: "http", Host: "server", Path: "/"}, Header: http.Header{}, ContentLength: -1,
+		Trailer: http.Header{"X-A": nil}}
+	r.Body = io.NopCloser(at(func() {
+		time.Sleep(probeFor + 20*time.Millisecond)
+		r.Trailer["X-A"] = []string{"1"}
+	}))
+	got, body, err := sent(t, ours, r)
+	if want := (http.Header{"X-A": {"1"}}); err != nil || body != "" || !reflect.DeepEqual(got.Trailer, want) {
+		t.Errorf("%v %q, %v", got, body, err)
+	}
+}

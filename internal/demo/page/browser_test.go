@@ -168,6 +168,13 @@ func TestPageInBrowser(t *testing.T) {
 	if early.Goodput["plain"] == late.Goodput["plain"] {
 		t.Errorf("goodput stays at %s", early.Goodput["plain"])
 	}
+	silent := demotest.At(t, 0, 15)
+	silent.Number++
+	last := &silent.Acts[0].Points[len(silent.Acts[0].Points)-1]
+	last.Goodput, last.P50MS, last.P99MS = 0, 0, 0
+	if got := see(silent); got.P99["plain"] != "none" || strings.Contains(got.Summary, "with a p99") {
+		t.Errorf("where nothing was served the p99 is %q, and the words are %q", got.P99["plain"], got.Summary)
+	}
 	if gated := see(demotest.At(t, 1, 12)); gated.Drawn["gated sheds"] == 0 || gated.Result {
 		t.Errorf("in the gated act: %+v, want a chart of refusals and no result yet", gated)
 	}

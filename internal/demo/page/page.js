@@ -116,6 +116,16 @@ function tile(section, name, text, small, mark) {
   e.className = mark || "";
 }
 
+// Where nothing was served there is no latency.
+const unserved = (f) => f.p99 === 0 && f.offered > 0;
+const took = (f, ms) => (unserved(f) ? "none" : whole(ms) + " ms");
+const withP99 = (f) => (unserved(f) ? "" : `, with a p99 of ${whole(f.p99)} ms`);
+
+// tookTile shows the p99 of f; mark says how a good or bad one is marked.
+function tookTile(section, s, f, mark = (good) => (good ? "good" : "bad")) {
+  tile(section, "p99", took(f, f.p99), unserved(f) ? "none was served" : `objective ${whole(s.slo_ms)} ms`, mark(!unserved(f) && f.p99 <= s.slo_ms));
+}
+
 const actTitle = { plain: "Plain: the services as they are", gated: "Gated: the same load, gates and credits" };
 
 function showAct(s, act) {
@@ -133,7 +143,7 @@ function showAct(s, act) {
     const full = Math.min(f.offered, capacity);
     tile(section, "goodput", whole(f.goodput) + "/s", `${whole(100 * f.goodput / capacity)} % of capacity, ${f.when}`, f.goodput >= 0.9 * full ? "good" : "bad");
     tile(section, "met", (100 * f.met).toFixed(f.met < 0.0995 ? 1 : 0) + " %", `of ${whole(f.offered)}/s offered`);
-    tile(section, "p99", whole(f.p99) + " ms", `objective ${whole(slo)} ms`, f.p99 <= slo ? "good" : "bad");
+    tookTile(section, s, f);
     tile(section, "lost", whole(f.refused + f.timedOut) + "/s", f.refused ? "refused at once, or nearly" : f.timedOut ? `timed out after ${s.timeout_ms / 1000} s` : "");
   }
 
@@ -210,7 +220,7 @@ function showTenants(s) {
       if (!o || !o.offered) return;
       const seconds = o.to - o.from;
       rows.push(element("tr", {}, element("th", { scope: "row" }, `${t.name} ${when}`),
-        ...[whole(o.offered), whole(o.goodput), (100 * o.attainment).toFixed(1) + " %", whole(o.p99_ms), lostText(o.shed, o.timed_out, (n) => perSecond(n / seconds))]
+        ...[whole(o.offered), whole(o.goodput), (100 * o.attainment).toFixed(1) + " %", o.p99_ms ? whole(o.p99_ms) : "none", lostText(o.shed, o.timed_out, (n) => perSecond(n / seconds))]
           .map((text) => element("td", {}, text))));
     });
   }
@@ -229,7 +239,7 @@ function showTenant(s, a, t) {
   if (f) {
     const mark = (good) => (aggressive(t) ? "" : good ? "good" : "bad");
     tile(section, "goodput", whole(f.goodput) + "/s", `of ${whole(f.offered)}/s offered, ${f.when}`, mark(f.goodput >= 0.9 * f.offered));
-    tile(section, "p99", whole(f.p99) + " ms", `objective ${whole(slo)} ms`, mark(f.p99 <= slo));
+    tookTile(section, s, f, mark);
   }
   const xMax = a.length, yMax = 1.25 * Math.max(t.usual, t.burst) * s.capacity.rate, shade = [a.steps[1].from, a.steps[1].to];
   const of = (key) => t.points.map((p) => [p.t, p[key]]);
@@ -382,8 +392,7 @@ function showRun(s, a, r, c) {
   const f = c.figures, last = r.points.at(-1);
   if (f) {
     tile(section, "goodput", whole(f.goodput) + "/s", `of ${whole(f.offered)}/s offered, ${f.when}`, f.goodput >= 0.9 * f.offered ? "good" : "bad");
-    const none = f.p99 === 0 && f.offered > 0;
-    tile(section, "p99", none ? "none" : whole(f.p99) + " ms", none ? "none was served" : `objective ${whole(s.slo_ms)} ms`, !none && f.p99 <= s.slo_ms ? "good" : "bad");
+    tookTile(section, s, f);
   }
   const of = (key) => r.points.map((p) => [p.t, p[key]]);
   const load = section.querySelector("[data-chart=load]");
@@ -464,8 +473,8 @@ function showResult(s) {
     ["offered", (f) => whole(f.offered) + "/s"],
     ["goodput", (f) => `${whole(f.goodput)}/s, ${whole((100 * f.goodput) / capacity)} % of capacity`, (f) => f.goodput >= 0.9 * capacity],
     ["objective met", (f) => (100 * f.met).toFixed(1) + " % of offered"],
-    ["p50 of answers", (f) => whole(f.p50) + " ms"],
-    ["p99 of answers", (f) => whole(f.p99) + " ms", (f) => f.p99 <= slo],
+    ["p50 of answers", (f) => took(f, f.p50)],
+    ["p99 of answers", (f) => took(f, f.p99), (f) => !unserved(f) && f.p99 <= slo],
     ["refused", (f) => whole(f.refused) + "/s"],
     ["timed out", (f) => whole(f.timedOut) + "/s"],
     ["recovery after the overload", (f, act) => recoveryText(s, act), (f, act) => act.outcome.recovery >= 0 && act.outcome.recovery <= 1],
@@ -497,7 +506,7 @@ function describe(s) {
     const f = figuresOf(s, act);
     if (!f) continue;
     const when = act.outcome ? `At ${overloadOf(s).name} the ${act.name} services` : `Now, at ${stepAt(s, act.elapsed).name}, the ${act.name} services`;
-    parts.push(`${when} answer ${whole(f.goodput)} of ${whole(f.offered)} requests per second in time, with a p99 of ${whole(f.p99)} ms; ` +
+    parts.push(`${when} answer ${whole(f.goodput)} of ${whole(f.offered)} requests per second in time${withP99(f)}; ` +
       `${whole(act.totals.refused)} were refused and ${whole(act.totals.timed_out)} timed out in all.` +
       (act.outcome ? ` Recovery after the overload: ${recoveryText(s, act)}.` : ""));
     if (act.outcome && !act.outcome.valid) parts.push(`This act does not count: ${act.outcome.invalid.join(", ")}.`);
@@ -505,7 +514,7 @@ function describe(s) {
   for (const t of s.tenants ? s.tenants.each : []) {
     const f = figuresOfTenant(s.tenants, t);
     if (!f || !f.offered) continue;
-    parts.push(`Tenant ${t.name} ${f.when === "now" ? "now has" : "had, during the burst,"} ${whole(f.goodput)} of ${whole(f.offered)} requests per second answered in time, with a p99 of ${whole(f.p99)} ms` +
+    parts.push(`Tenant ${t.name} ${f.when === "now" ? "now has" : "had, during the burst,"} ${whole(f.goodput)} of ${whole(f.offered)} requests per second answered in time${withP99(f)}` +
       (f.when === "during" && t.steps[0].offered ? `; before it, ${whole(t.steps[0].goodput)} of ${whole(t.steps[0].offered)} with ${whole(t.steps[0].p99_ms)} ms.` : "."));
     if (t.outcome && !t.outcome.valid) parts.push(`Tenant ${t.name}'s load does not count: ${t.outcome.invalid.join(", ")}.`);
   }
@@ -524,10 +533,10 @@ function describe(s) {
     const f = figuresOfRun(r, "in the flood");
     if (!f) continue;
     parts.push(`${r.name === "plain" ? "Without limits" : "With a limit for each topic"}, ${f.when === "now" ? "now" : "while one topic flooded the broker"}, the consumer is done in time with ${whole(f.goodput)} of ${whole(f.offered)} messages per second of the other topics` +
-      (f.p99 ? `, with a p99 of ${whole(f.p99)} ms.` : "."));
+      withP99(f) + ".");
     if (r.outcome && !r.outcome.valid) parts.push(`The ${r.name} run of the broker does not count: ${r.outcome.invalid.join(", ")}.`);
   }
-  return parts.join(" ") || s.note;
+  return parts.length ? parts : [s.note];
 }
 
 let announced = "";
@@ -556,7 +565,7 @@ function show(s) {
   showCulprit(s);
   showFeed(s);
   showResult(s);
-  setText(byId("summary"), describe(s));
+  byId("summary").replaceChildren(...describe(s).map((text) => element("p", {}, text + " ")));
   // Screen readers hear of scenes and steps, not of every figure.
   const scene = s.scene + (flooding ? " " + feed.name + " " + flooding.name : "") + (seizing ? " " + run.name + " " + seizing.name : "") + (shopping ? " " + order.name + " " + shopping.name : "") + (sharing ? " " + sharing.name : "") + (running ? " " + stepAt(s, running.elapsed).name : "");
   if (scene !== announced) {

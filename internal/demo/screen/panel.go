@@ -75,7 +75,10 @@ func (l *look) panel(s *demo.State, a *demo.Act, width, height int) []string {
 	if v.p99 > s.SLOMS {
 		p99, key = l.bad, layerLate
 	}
-	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4.0f ", v.p50)+l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%4.0f ms", v.p99))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
+	if v.none() {
+		p99 = l.bad
+	}
+	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4s ", v.took(v.p50))+l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%4s ms", v.took(v.p99)))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
 	rows = append(rows, l.latencyChart(s, a, inside, bottom)...)
 	rows = append(rows, l.lost(a, inside)...)
 	rows = append(rows, l.store(s, a)...)

@@ -148,7 +148,7 @@ func (l *look) small(s demo.State) []string {
 			t := &a.Each[i]
 			p := t.Last()
 			out = append(out, fmt.Sprintf(" %s: goodput %.0f of %.0f/s", t.Name, p.Goodput, p.Offered),
-				fmt.Sprintf("   p99 %.0f ms, refused %s", p.P99MS, count(t.Totals.Refused)))
+				fmt.Sprintf("   p99 %s ms, refused %s", figures{offered: p.Offered, p99: p.P99MS}.took(p.P99MS), count(t.Totals.Refused)))
 		}
 		return out
 	}

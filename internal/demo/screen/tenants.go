@@ -76,7 +76,7 @@ func (l *look) tenant(s *demo.State, t *demo.TenantState, width, height int) []s
 	if p.P99MS > s.SLOMS {
 		p99, key = l.bad, layerLate
 	}
-	rows = append(rows, l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%3.0f ms", p.P99MS))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
+	rows = append(rows, l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%3s ms", figures{offered: p.Offered, p99: p.P99MS}.took(p.P99MS)))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
 	rows = append(rows, l.latencyChart(&own, &act, inside, bottom)...)
 	rows = append(rows, l.turn(t)...)
 	rows = append(rows, l.title.Render("refused ")+count(t.Totals.Refused))

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// helpWidth is the widest line of help in columns, examples aside: terminals have 80.
+const helpWidth = 79
+
+// fitHelp has the help of cmd and of all below it fit into a terminal.
+func fitHelp(cmd *cobra.Command) {
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), "Flags.FlagUsages", fmt.Sprint("Flags.FlagUsagesWrapped ", helpWidth)))
+	fitLong(cmd)
+}
+
+func fitLong(cmd *cobra.Command) {
+	cmd.Long = fill(cmd.Long)
+	for _, child := range cmd.Commands() {
+		fitLong(child)
+	}
+}
+
+// fill breaks the lines of paragraphs anew. One with a line that is indented stays as it is.
+func fill(text string) string {
+	all := strings.Split(text, "\n\n")
+	for i, p := range all {
+		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
+			continue
+		}
+		var out strings.Builder
+		column := 0
+		for _, word := range strings.Fields(p) {
+			width := len([]rune(word))
+			switch {
+			case column == 0:
+			case column+1+width > helpWidth:
+				out.WriteByte('\n')
+				column = 0
+			default:
+				out.WriteByte(' ')
+				column++
+			}
+			out.WriteString(word)
+			column += width
+		}
+		all[i] = out.String()
+	}
+	return strings.Join(all, "\n\n")
+}
