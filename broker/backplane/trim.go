@@ -20,8 +20,10 @@ const (
 )
 
 // trim tells the other nodes how far this one is, forgets sessions that are expired, and
-// cuts the log to the messages that a session still needs. Every node does; it is safe to do twice.
+// cuts the log to the messages that a session or a shared subscription still needs. Every node does; it is safe to do twice. It cuts to
+// what was not needed the last time, since the copy of the log that a consumer reads may not have had the newest messages then.
 func (p *Plane) trim() {
+	unneeded := uint64(0)
 	for {
 		select {
 		case <-p.ctx.Done():
@@ -30,9 +32,10 @@ func (p *Plane) trim() {
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, trimEvery)
 		if p.tell(ctx) == nil {
-			if floor := p.needed(ctx, time.Now()); floor > 0 {
-				_ = p.stream.Purge(ctx, jetstream.WithPurgeSequence(floor+1)) // all before it; the next time, if not now
+			if unneeded > 0 {
+				_ = p.stream.Purge(ctx, jetstream.WithPurgeSequence(unneeded+1)) // all before it; the next time, if not now
 			}
+			unneeded, _ = p.undrawn(ctx, p.needed(ctx, time.Now()))
 		}
 		cancel()
 	}

@@ -144,7 +144,10 @@ func senderOf(client string) uint64 {
 
 // admit gives c the session of a client, whatever node that is at.
 func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, window int) (present bool, err error) {
-	if err = srv.mayEnter(c, id, clean); err == nil {
+	if !c.entered {
+		err = srv.mayEnter(c, id, clean)
+	}
+	if err == nil {
 		present, err = srv.enter(c, id, clean, expiry, window)
 	}
 	if err == nil {
@@ -175,26 +178,26 @@ func (srv *Server) mayEnter(c *conn, id string, clean bool) error {
 	return err
 }
 
-// mayBe refuses c the name of a client that another user has at this node, in a session that is stored, or at another node.
-func (srv *Server) mayBe(c *conn, id string, clean bool) error {
+// mayBe refuses c the name of a client that another user has at this node, in a session that is stored, or at another node. It reports
+// false where other nodes do not say in time.
+func (srv *Server) mayBe(c *conn, id string, clean bool) (known bool, err error) {
 	srv.mu.Lock()
 	s := srv.sessions[id]
 	srv.mu.Unlock()
 	if s != nil && s.owner != c.who.Name() {
-		return packets.ErrNotAuthorized
+		return false, packets.ErrNotAuthorized
 	}
-	if err := srv.mayEnter(c, id, clean); err != nil {
-		return err
+	if err := srv.mayEnter(c, id, clean); err != nil || srv.plane == nil {
+		return err == nil, err
 	}
-	if srv.plane == nil {
-		return nil
-	}
+	c.entered = true
 	ctx, cancel := context.WithTimeout(context.Background(), whereTime)
 	defer cancel()
-	if srv.plane.Taken(ctx, id, c.who.Name()) {
-		return packets.ErrNotAuthorized
+	taken, err := srv.plane.Taken(ctx, id, c.who.Name())
+	if taken {
+		return false, packets.ErrNotAuthorized
 	}
-	return nil
+	return err == nil, nil
 }
 
 // stored returns the stored session of a client, nil if there is none, or an error if it is
@@ -315,11 +318,17 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 			continue
 		}
 		sub := &engine.Subscription{Who: s, Sender: s.sender, QoS: f.QoS, NoLocal: f.NoLocal, AsPublished: f.AsPublished, ID: f.ID, Group: group}
+		sub.Draws = group != ""
 		if err := s.srv.hub.Subscribe(filter, sub); err != nil {
 			return err
 		}
 		s.subs[f.Name] = sub
 		s.filters = append(s.filters, f)
+		if sub.Draws {
+			if err := s.srv.share(s, sub, poolKey{group, filter}); err != nil {
+				return err
+			}
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -584,6 +593,7 @@ func (s *session) sendSaved(b *engine.Batch, saved snapshot) {
 		if at == nil || !at.unsaved || at.order != u.order || at.released != u.released {
 			continue
 		}
+		at.done() // the session owes it to the client now
 		if at.released {
 			at.unsaved = false
 			s.conn.ack(b, packets.Pubrel, u.id, packets.CodeSuccess)
@@ -671,7 +681,7 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 	var waits snapshot
 	for i := range s.slots {
 		at := &s.slots[i]
-		if at.qos == 0 {
+		if at.qos == 0 || at.qos == 1 && at.owed != nil { // of a pool, which has it until the client does
 			continue
 		}
 		u := under{ID: uint16(i + 1), QoS: at.qos, Released: at.released}
@@ -803,13 +813,16 @@ func (c *conn) suspend() {
 	if p == nil || s == nil {
 		return
 	}
+	s.mu.Lock()
+	c.stored.over = true
+	expiry := s.expiry
+	s.mu.Unlock()
 	if s.durable {
-		s.mu.Lock()
-		c.stored.over = true
-		expiry := s.expiry
-		s.mu.Unlock()
 		c.stored.cancel()
 		c.stored.running.Wait()
+	}
+	s.part()
+	if s.durable {
 		if expiry > 0 {
 			_ = s.save(time.Now().Add(expiry)) // what was stored before is older, and right
 		} else {

@@ -92,8 +92,16 @@ func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool,
 		return nil, false, packets.ErrQuotaExceeded
 	}
 	s = &engine.Subscription{Who: c.session, QoS: f.Qos, NoLocal: f.NoLocal, AsPublished: f.RetainAsPublished, ID: uint32(f.Identifier), Group: group, Sender: c.session.sender}
+	s.Draws = group != "" && c.srv.plane != nil
 	if c.srv.hub.Subscribe(filter, s) != nil {
 		return nil, false, packets.ErrQuotaExceeded
+	}
+	if s.Draws {
+		c.batch.End() // what came before need not wait
+		if err := c.srv.share(c.session, s, poolKey{group, filter}); err != nil {
+			c.srv.hub.Unsubscribe(s)
+			return nil, false, err
+		}
 	}
 	if old != nil {
 		c.srv.hub.Unsubscribe(old)
@@ -131,6 +139,10 @@ func (c *conn) unsubscribe(pk *packets.Packet) error {
 		if s := c.session.subs[pk.Filters[i].Filter]; s != nil {
 			c.srv.hub.Unsubscribe(s)
 			delete(c.session.subs, pk.Filters[i].Filter)
+			if s.Draws {
+				group, filter, _ := splitShared(pk.Filters[i].Filter) // which was right when it was subscribed to
+				c.srv.unshare(c.session, c.session.poolOf(poolKey{group, filter}))
+			}
 		} else {
 			code = packets.CodeNoSubscriptionExisted
 		}
