@@ -3,7 +3,7 @@
 //
 //	             node 1                                   node 2
 //	hub ── QoS 0 ──▶ Forward ──▶ spillgate.live.… ──▶ wanted? ──▶ hub: subscribers there
-//	hub ── QoS 1, 2 ▶ Append ──▶ stream log, R copies ─▶ feed ──▶ hub: subscribers of every node
+//	hub ── QoS 1, 2 ▶ Append ──▶ stream log, R copies ─▶ feed: wanted? ──▶ hub: subscribers of every node
 //	                     ◀── stored ──┘ then PUBACK, PUBREC
 //	                     log ─▶ Group: a member of a shared subscription, at any node
 //	hub ── retained ▶ stream retained, one a topic ────▶ every node keeps them
@@ -13,7 +13,7 @@
 // Each node has a NATS server in its process (Config.Cluster joins them), or uses one
 // that runs elsewhere (Config.URL). Interest travels by NATS: a filter that a client of
 // this node subscribes to is a NATS subscription, so a message of QoS 0 goes only to nodes
-// that want it.
+// that want it, and among several nodes each reads from the log only what its clients subscribe to (feed.go).
 //
 // Invariants:
 //

@@ -67,12 +67,6 @@ func droppedBy(subs []*nats.Subscription) (n uint64) {
 	return n
 }
 
-// Wanted has other nodes send what a filter covers.
-func (p *Plane) Wanted(of engine.Interest) { p.interest.set(of, true) }
-
-// Unwanted ends that.
-func (p *Plane) Unwanted(of engine.Interest) { p.interest.set(of, false) }
-
 func (i *interest) set(w engine.Interest, wanted bool) {
 	i.mu.Lock()
 	i.changed[w] = wanted

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -86,6 +87,14 @@ func (h *Hub) Subscribe(filter string, s *Subscription) error {
 		}
 	}
 	return nil
+}
+
+// Settle waits until a subscription to a filter counts wherever messages of QoS 1 and 2 are published, or ctx ends.
+func (h *Hub) Settle(ctx context.Context, filter string) error {
+	if h.cfg.Watch == nil {
+		return nil
+	}
+	return h.cfg.Watch.Settle(ctx, filter)
 }
 
 // Unsubscribe removes a subscription that Subscribe has taken.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -71,10 +72,13 @@ type Diverter interface {
 
 // Watcher is told of topic filters that have their first subscription at this node,
 // and of those that have none any more: those of one shared subscription apart from the
-// others. It is called with the hub's lock held: it must not block and not call the hub.
+// others. Both are called with the hub's lock held: they must not block and not call the hub.
 type Watcher interface {
 	Wanted(Interest)
 	Unwanted(Interest)
+	// Settle waits until what was Wanted about a filter has its effect on messages that a Log stores from then on, or ctx ends. It
+	// is called without a lock.
+	Settle(ctx context.Context, filter string) error
 }
 
 // errNotStored is told to the Source of a message that waited for its rate and that

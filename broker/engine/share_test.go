@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -32,6 +33,7 @@ func (e *elsewhere) Append(m *Message, _ uint16) bool           { return e.take(
 func (e *elsewhere) Divert(_ *Batch, m *Message, _ uint16) bool { return e.take(&e.sent, m) }
 func (e *elsewhere) Forward(_ *Batch, m *Message)               { e.take(&e.out, m) }
 func (e *elsewhere) Wanted(of Interest)                         { e.wanted = append(e.wanted, "+"+of.Filter) }
+func (e *elsewhere) Settle(context.Context, string) error       { return nil }
 func (e *elsewhere) Unwanted(of Interest)                       { e.wanted = append(e.wanted, "-"+of.Filter) }
 
 // refusable is a client that notes what was refused after it had waited.

@@ -487,6 +487,9 @@ func (c *conn) follow() {
 func (s *session) read(c *conn) {
 	b := s.srv.hub.NewBatch()
 	for c.stored.ctx.Err() == nil {
+		if !s.settled(c.stored.ctx) { // or what the feed has does not begin where this ends
+			continue
+		}
 		s.mu.Lock()
 		after := s.next
 		s.mu.Unlock()
@@ -506,6 +509,21 @@ func (s *session) read(c *conn) {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// settled waits until the node's feed has what the session subscribes to. It reports false where that takes too long.
+func (s *session) settled(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	s.mu.Lock()
+	filters := s.filters // which is replaced and never changed
+	s.mu.Unlock()
+	for _, f := range filters {
+		if group, filter, err := splitShared(f.Name); err == nil && group == "" && s.srv.hub.Settle(ctx, filter) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // catch takes a message that was read from the log, once there is room for it. It

@@ -1,8 +1,10 @@
 package mqtt
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -56,6 +58,9 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		}
 		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
 	}
+	if err := c.settle(pk.Filters, answer.ReasonCodes); err != nil {
+		return err
+	}
 	if err := c.session.keepSubscriptions(c); err != nil {
 		return err
 	}
@@ -71,6 +76,30 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 			c.session.deliver(c.batch, m, min(m.QoS, r.s.QoS), true, ids)
 		})
 	}
+	return nil
+}
+
+// settleTime bounds how long a client waits for that: longer than NATS takes to find other leaders.
+const settleTime = 20 * time.Second
+
+// settle waits until what other nodes store for the filters of a SUBSCRIBE comes to this one, where their codes say that these are
+// subscribed to.
+func (c *conn) settle(filters packets.Subscriptions, codes []byte) error {
+	if c.srv.plane == nil || c.srv.plane.Alone() {
+		return nil
+	}
+	c.batch.End() // what came before need not wait
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for i := range filters {
+		if group, filter, err := splitShared(filters[i].Filter); err == nil && group == "" && codes[i] < packets.ErrUnspecifiedError.Code {
+			if err := c.srv.hub.Settle(ctx, filter); err != nil {
+				c.srv.log.Warn("a subscription does not reach the log", "error", err)
+				return errStore
+			}
+		}
+	}
+	c.alive(time.Now()) // however long that took
 	return nil
 }
 
