@@ -64,6 +64,7 @@ type Plane struct {
 	appends  *queue // to the log
 	interest interest
 	feed     feed
+	groups   groups
 	heard    chan *nats.Msg
 	// heardShared is for members of shared subscriptions.
 	heardShared chan *nats.Msg
@@ -104,6 +105,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[engine.Interest]bool{}, map[string]engine.Interest{}, map[engine.Interest][]*nats.Subscription{}
 	p.feed.filters, p.feed.more, p.feed.settling = map[string]bool{}, make(chan struct{}, 1), make(chan struct{})
+	p.groups.here = map[string]int{}
 	p.sessions.all = map[string]known{}
 	p.unsure.topics, p.unsure.more = map[string]bool{}, make(chan struct{}, 1)
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)

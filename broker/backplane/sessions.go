@@ -27,6 +27,8 @@ type Session struct {
 	Until time.Time `json:"until"`
 	// Expiry is how long the session lives without a connection.
 	Expiry time.Duration `json:"expiry"`
+	// Groups are the shared subscriptions that the client is a member of, by GroupOf.
+	Groups []string `json:"groups,omitempty"`
 	// State is the session's, as its protocol has it.
 	State json.RawMessage `json:"state,omitempty"`
 	// Writer names the connection that stored it, another one for each connection.

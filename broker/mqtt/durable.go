@@ -720,7 +720,13 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 	}
 	slices.SortFunc(in.Under, func(a, b under) int { return int(int64(s.slots[a.ID-1].order) - int64(s.slots[b.ID-1].order)) })
 	slices.SortFunc(waits.unsaved, func(a, b waiting) int { return int(int64(a.order) - int64(b.order)) })
-	return &backplane.Session{Floor: floor, Expiry: s.expiry}, in, waits
+	out := &backplane.Session{Floor: floor, Expiry: s.expiry}
+	for _, f := range s.filters {
+		if group, filter, err := splitShared(f.Name); err == nil && group != "" {
+			out.Groups = append(out.Groups, backplane.GroupOf(group, filter))
+		}
+	}
+	return out, in, waits
 }
 
 // keepSubscriptions stores what the client subscribes to, after a change.

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -67,20 +68,29 @@ func (o *owed) end(done bool) {
 
 // share makes a session a member of a shared subscription, in place of what it was there.
 func (srv *Server) share(s *session, sub *engine.Subscription, key poolKey) error {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-	defer cancel()
-	s.mu.Lock()
-	lives := s.expiry
-	s.mu.Unlock()
-	from, err := srv.plane.OpenGroup(ctx, key.group, key.filter, lives)
-	if err != nil {
-		srv.log.Warn("a shared subscription cannot be made", "error", err)
-		return packets.ErrUnspecifiedError
-	}
 	srv.poolsMu.Lock()
-	defer srv.poolsMu.Unlock()
 	p := srv.pools[key]
+	var from *backplane.Group
 	if p == nil {
+		srv.poolsMu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+		defer cancel()
+		var err error
+		if from, err = srv.plane.OpenGroup(ctx, key.group, key.filter); err != nil {
+			srv.log.Warn("a shared subscription cannot be made", "error", err)
+			if errors.Is(err, backplane.ErrGroups) {
+				return packets.ErrQuotaExceeded
+			}
+			return packets.ErrUnspecifiedError
+		}
+		srv.poolsMu.Lock()
+		p = srv.pools[key]
+	}
+	defer srv.poolsMu.Unlock()
+	switch {
+	case p != nil && from != nil: // another client was faster
+		from.Close()
+	case p == nil:
 		p = &pool{srv: srv, key: key, from: from, more: make(chan struct{}, 1), drawn: map[*backplane.Drawn]bool{}}
 		srv.pools[key] = p
 		var ctx context.Context
@@ -113,6 +123,7 @@ func (srv *Server) unshare(s *session, p *pool) {
 	if len(p.members) == 0 && srv.pools[p.key] == p {
 		delete(srv.pools, p.key)
 		p.stop()
+		p.from.Close()
 	}
 }
 
