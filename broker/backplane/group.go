@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/engine"
@@ -57,7 +58,6 @@ type Group struct {
 	p    *Plane
 	name string // as clients know it
 	cfg  jetstream.ConsumerConfig
-	c    jetstream.Consumer // of the goroutine that draws
 }
 
 // GroupOf names a shared subscription, as Session.Groups does.
@@ -94,7 +94,7 @@ func (g *Group) Close() {
 
 // open finds the consumer, and makes it if there is none.
 func (g *Group) open(ctx context.Context) (err error) {
-	if g.c, err = g.p.stream.Consumer(ctx, g.cfg.Durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if _, err = g.p.stream.Consumer(ctx, g.cfg.Durable); !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return err
 	}
 	all := &g.p.groups
@@ -105,49 +105,101 @@ func (g *Group) open(ctx context.Context) (err error) {
 	if full {
 		return ErrGroups
 	}
-	g.c, err = g.p.stream.CreateConsumer(ctx, g.cfg)
+	_, err = g.p.stream.CreateConsumer(ctx, g.cfg)
 	return err
 }
 
 // Drawn is a message that this node has drawn for a member of a Group. Its methods may be called from any goroutine, and do not block.
-type Drawn struct{ m jetstream.Msg }
+type Drawn struct {
+	nc    *nats.Conn
+	reply string
+}
 
 // Done says that a member has it.
-func (d *Drawn) Done() { _ = d.m.Ack() } // if NATS does not hear of it, it is drawn again
+func (d *Drawn) Done() { _ = d.nc.Publish(d.reply, []byte("+ACK")) } // if NATS does not hear of it, it is drawn again
 
 // Back gives it back.
-func (d *Drawn) Back() { _ = d.m.Nak() }
+func (d *Drawn) Back() { _ = d.nc.Publish(d.reply, []byte("-NAK")) }
 
 // Hold says, every HoldEvery, that a member is going to have it.
-func (d *Drawn) Hold() { _ = d.m.InProgress() }
+func (d *Drawn) Hold() { _ = d.nc.Publish(d.reply, []byte("+WPI")) }
 
-// Draw calls each for up to n messages, for some seconds at most, or until ctx ends.
+// Draw calls each for up to n messages, for some seconds at most, or until ctx ends. What NATS has sent until then and each was not called
+// for goes back, which the library's own Fetch leaves to drawnTime.
 func (g *Group) Draw(ctx context.Context, n int, each func(*engine.Message, *Drawn)) error {
-	ctx, cancel := context.WithTimeout(ctx, drawTime)
-	defer cancel()
-	batch, err := g.c.Fetch(n, jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(drawSilence))
+	nc, inbox, came := g.p.jc, g.p.jc.NewInbox(), make(chan *nats.Msg, n+int(drawTime/drawSilence)+4) // and what says that it is alive
+	sub, err := nc.ChanSubscribe(inbox, came)
+	if err == nil {
+		request := fmt.Sprintf(`{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, drawTime, drawSilence)
+		err = nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+logStream+"."+g.cfg.Durable, inbox, []byte(request))
+	}
 	if err != nil {
 		return fmt.Errorf("backplane: %s: %w", g.name, err)
 	}
-	for m := range batch.Messages() {
-		d := &Drawn{m}
-		meta, err := m.Metadata()
-		if err != nil {
-			d.Done() // it is no message of a consumer
-			continue
-		}
-		msg, err := g.p.aged(m.Data(), meta.Timestamp, live.Now())
-		if err != nil || msg.Expires <= live.Now() {
-			d.Done()
-			continue
-		}
-		msg.Position = meta.Sequence.Stream
-		each(&msg, d)
+	ended, err := g.take(ctx, n, came, each)
+	if ended {
+		_ = sub.Unsubscribe()
+		return err
 	}
-	if err := batch.Error(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("backplane: %s: %w", g.name, err)
+	_ = sub.Drain() // ends what NATS sends, and not what it has sent
+	_ = nc.FlushTimeout(time.Second)
+	for {
+		select {
+		case m := <-came:
+			if len(m.Data) > 0 {
+				(&Drawn{nc, m.Reply}).Back()
+			}
+		default:
+			return err
+		}
 	}
-	return nil
+}
+
+// take takes what comes for Draw. It reports false where more may come.
+func (g *Group) take(ctx context.Context, n int, came <-chan *nats.Msg, each func(*engine.Message, *Drawn)) (ended bool, err error) {
+	silence := time.NewTimer(2 * drawSilence)
+	defer silence.Stop()
+	for n > 0 {
+		var m *nats.Msg
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-silence.C:
+			return false, fmt.Errorf("backplane: %s: nobody answers", g.name)
+		case m = <-came:
+		}
+		silence.Reset(2 * drawSilence)
+		switch status := m.Header.Get("Status"); status {
+		case "":
+		case "100": // it is alive
+			continue
+		case "404", "408": // there are none, or not in time
+			return true, nil
+		default:
+			return true, fmt.Errorf("backplane: %s: status %s, %s", g.name, status, m.Header.Get("Description"))
+		}
+		n--
+		if msg, d := g.drawn(m); msg != nil {
+			each(msg, d)
+			silence.Reset(2 * drawSilence) // it may have taken long
+		}
+	}
+	return true, nil
+}
+
+// drawn returns a message that was drawn, nil if it is none, or expired, which is done with.
+func (g *Group) drawn(m *nats.Msg) (*engine.Message, *Drawn) {
+	d := &Drawn{g.p.jc, m.Reply}
+	meta, err := m.Metadata()
+	if err == nil {
+		var msg engine.Message
+		if msg, err = g.p.aged(m.Data, meta.Timestamp, live.Now()); err == nil && msg.Expires > live.Now() {
+			msg.Position = meta.Sequence.Stream
+			return &msg, d
+		}
+	}
+	d.Done()
+	return nil, nil
 }
 
 // Reopen is to be called after an error of Draw, before the next one: NATS may have ended the consumer while nobody could draw.

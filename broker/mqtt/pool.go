@@ -265,7 +265,7 @@ func (p *pool) give(ctx context.Context, b *engine.Batch, m *engine.Message, o *
 func (s *session) takes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.online() || len(s.resend) > 0 || s.queue.n > 0 {
+	if !s.ready() {
 		return 0
 	}
 	return max(0, s.window-s.inUse)
@@ -275,7 +275,7 @@ func (s *session) takes() int {
 func (s *session) offer(b *engine.Batch, m *engine.Message, sub *engine.Subscription, o *owed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.online() || len(s.resend) > 0 || s.queue.n > 0 || !slices.Contains(s.pools, o.pool) {
+	if !s.ready() || !slices.Contains(s.pools, o.pool) {
 		return false
 	}
 	q := queued{qos: min(m.QoS, sub.QoS), retain: m.Retain && sub.AsPublished}
@@ -300,9 +300,22 @@ func (s *session) offer(b *engine.Batch, m *engine.Message, sub *engine.Subscrip
 	return true
 }
 
+// ready reports whether the client is to be sent what pools have. The lock is held.
+func (s *session) ready() bool {
+	return s.online() && !s.joining && len(s.resend) == 0 && s.queue.n == 0
+}
+
+// join notes whether SUBACK is yet to go.
+func (s *session) join(yet bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.joining = yet
+	s.roomier()
+}
+
 // roomier tells the session's pools that it may take more. The lock is held.
 func (s *session) roomier() {
-	if s.online() && s.inUse < s.window && s.queue.n == 0 {
+	if s.ready() && s.inUse < s.window {
 		for _, p := range s.pools {
 			p.wake()
 		}

@@ -40,6 +40,7 @@ type session struct {
 	resend []uint16
 
 	pools   []*pool // that it is a member of
+	joining bool    // SUBACK is yet to go, and nothing of a pool before it
 	loading bool    // CONNACK is yet to go
 	durable bool    // it is stored at the backplane, see durable.go
 	sender  uint64  // the client, as messages name it

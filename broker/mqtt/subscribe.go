@@ -32,6 +32,8 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		as string
 	}
 	var retained []added
+	c.session.join(true)
+	defer c.session.join(false)
 	for i := range pk.Filters {
 		f := &pk.Filters[i]
 		if f.RetainHandling > 2 {
