@@ -264,6 +264,18 @@ func (h *Hub) Retain(m *Message) {
 	h.bytes += m.size() + retainedOverhead
 }
 
+// RetainedOf returns the retained message of a topic, which the caller releases, nil if there is none.
+func (h *Hub) RetainedOf(topic string) *Kept {
+	h.retainedMu.RLock()
+	defer h.retainedMu.RUnlock()
+	t := h.retained[topic]
+	if t == nil {
+		return nil
+	}
+	t.retained.refs.Add(1)
+	return t.retained
+}
+
 // Retained calls found for the retained message of every topic that filter
 // matches. The messages are borrowed.
 func (h *Hub) Retained(b *Batch, filter string, found func(*Message)) {

@@ -40,6 +40,6 @@
 // What MQTT 5 forbids is refused as its numbered statements say (statements_test.go), beyond what the codec looks at.
 //
 // What this package does not do: it speaks no TLS itself (its listener may), no WebSocket and no MQTT 3.1. It offers no topic
-// aliases and no extended authentication. A delayed will is lost if its node ends before the delay. A retained message of QoS 1 or 2
-// that was sent because of a subscription is not sent again by another node.
+// aliases and no extended authentication. A delayed will is lost if its node ends before the delay. A retained message of QoS 2
+// that was sent because of a subscription is not sent again by another connection.
 package mqtt

@@ -85,12 +85,24 @@ type under struct {
 	Released bool   `json:"released,omitempty"`
 }
 
+// retained is a message that the client is owed because of a subscription: that of a topic, which the log may not have, so that it gets the
+// one that is retained when it is back. Of QoS 2 it is one that was not sent.
+type retained struct {
+	Topic string `json:"topic"`
+	QoS   byte   `json:"qos"`
+	ID    uint16 `json:"id,omitempty"` // by which it was sent; 0: it was not
+}
+
+// maxRetained bounds how much of their topics is stored, in bytes. The client does not get more of them.
+const maxRetained = 128 << 10
+
 // stored is a session as it is stored.
 type stored struct {
 	Owner         string              `json:"owner,omitempty"` // the user
 	Next          uint64              `json:"next"`
 	Subscriptions []subscribed        `json:"subscriptions,omitempty"`
 	Under         []under             `json:"under,omitempty"`
+	Retained      []retained          `json:"retained,omitempty"`
 	Numbers       map[uint16]numbered `json:"numbers,omitempty"`
 }
 
@@ -344,6 +356,11 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 			return err
 		}
 	}
+	for _, r := range in.Retained {
+		if err := s.owes(&r); err != nil {
+			return err
+		}
+	}
 	for i := range s.slots {
 		if s.slots[i].qos == 0 {
 			s.free = append(s.free, uint16(i))
@@ -401,14 +418,38 @@ func (s *session) again(u *under, m *engine.Kept) error {
 	return nil
 }
 
+// owes has the session send what is retained of a topic. The lock is held.
+func (s *session) owes(r *retained) error {
+	m := s.srv.hub.RetainedOf(r.Topic)
+	if m == nil {
+		return nil
+	}
+	qos, _, ids, ok := s.wants(&m.Message)
+	if qos = min(qos, r.QoS); !ok || qos == 0 || r.ID > 0 && qos != r.QoS {
+		m.Release()
+		return nil
+	}
+	if r.ID == 0 {
+		if !s.queue.push(queued{kept: m, qos: qos, retain: true, ids: ids}, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
+			m.Release()
+		}
+		return nil
+	}
+	if err := s.again(&under{ID: r.ID, QoS: qos}, m); err != nil {
+		return err
+	}
+	s.slots[r.ID-1].retain = true
+	return nil
+}
+
 // wants returns what the subscriptions that are not shared ask for together about a
-// message of the log. The lock is held, or nothing else runs yet.
+// message of the log, or a retained one. The lock is held, or nothing else runs yet.
 func (s *session) wants(m *engine.Message) (qos byte, retain bool, ids []uint32, ok bool) {
 	local := true
 	for i := range s.filters {
 		f := &s.filters[i]
 		group, filter, err := splitShared(f.Name)
-		if err != nil || group != "" || f.Since >= m.Position || !engine.Matches(filter, m.Topic.Name()) {
+		if err != nil || group != "" || m.Position > 0 && f.Since >= m.Position || !engine.Matches(filter, m.Topic.Name()) {
 			continue
 		}
 		ok = true
@@ -680,10 +721,21 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 		in.Next = max(in.Next, s.srv.plane.Position())
 		s.next = in.Next
 	}
+	room := maxRetained
+	owes := func(q *queued, id uint16) {
+		if topic := q.kept.Topic.Name(); room >= len(topic) {
+			room -= len(topic)
+			in.Retained = append(in.Retained, retained{topic, q.qos, id})
+		}
+	}
+	first := true
 	for i := range s.queue.n {
-		if at := s.queue.ring[(s.queue.first+i)%len(s.queue.ring)].kept.Position; at > 0 {
-			in.Next = min(in.Next, at-1)
-			break
+		q := &s.queue.ring[(s.queue.first+i)%len(s.queue.ring)]
+		switch at := q.kept.Position; {
+		case at == 0:
+			owes(q, 0)
+		case first:
+			in.Next, first = min(in.Next, at-1), false
 		}
 	}
 	for id, n := range s.numbers {
@@ -713,6 +765,7 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 			case u.QoS == 2: // it is not in the log, and cannot be read again; its identifier is free after PUBREL
 				u.Released = true
 			default:
+				owes(&at.queued, u.ID)
 				continue
 			}
 		}
