@@ -34,6 +34,8 @@ const (
 	narrowEvery = 10 * time.Second
 	// changeTime bounds one attempt to change the feed.
 	changeTime = 5 * time.Second
+	// changePause is between two changes: a client that subscribes to ever new topics keeps NATS from nothing else.
+	changePause = 20 * time.Millisecond
 	// maxSubjects is how many subjects a feed has. With more, those that begin alike become one: each takes time of every message.
 	maxSubjects = 64
 )
@@ -179,6 +181,7 @@ func (p *Plane) change() {
 		cancel()
 		if err == nil {
 			f.settled(subjects, wanted)
+			p.sleep(changePause)
 			continue
 		}
 		f.failed()

@@ -529,6 +529,10 @@ func (s *session) read(c *conn) {
 	b := s.srv.hub.NewBatch()
 	for c.stored.ctx.Err() == nil {
 		if !s.settled(c.stored.ctx) { // or what the feed has does not begin where this ends
+			select {
+			case <-c.stored.ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
 			continue
 		}
 		s.mu.Lock()
