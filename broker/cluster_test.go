@@ -151,6 +151,63 @@ func TestFanOut(t *testing.T) {
 	})
 }
 
+// A node reads from the log what its clients subscribe to, from the moment on at which they are told so, and is not behind when nothing
+// of that comes.
+func TestFeedFollowsSubscriptions(t *testing.T) {
+	brokers, addr := cluster(t, 2, Config{})
+	var in inbox
+	pub, sub := dial5(t, addr[0], "pub", &inbox{}), dial5(t, addr[1], "sub", &in)
+	var want []string
+	for i := range 12 {
+		topic := fmt.Sprint("wanted/", i)
+		publish5(t, pub, topic, 1, "before")
+		subscribe5(t, sub, []string{topic, fmt.Sprintf("wanted/%d/#", i), fmt.Sprintf("+/%d", i)}[i/4], byte(i%3))
+		publish5(t, pub, topic, 1, "after")
+		publish5(t, pub, fmt.Sprint("other/", i, "/x"), 2, "")
+		want = append(want, topic+"=after")
+	}
+	after := func() []string { // what was published just before may still be on its way as a client subscribes
+		return slices.DeleteFunc(in.all(), func(m string) bool { return strings.HasSuffix(m, "=before") })
+	}
+	await(t, "what was published", func() bool { return len(after()) >= len(want) })
+	if got := after(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	_ = sub.Disconnect(&paho.Disconnect{})
+	for i := range 12 {
+		publish5(t, pub, fmt.Sprint("wanted/", i), 1, "away")
+	}
+	end := brokers[0].plane.Position() // or later: it has a session of its own
+	await(t, "the node to be up to date", func() bool { return brokers[1].plane.Position() >= max(end, 48) })
+	again, ack := open5(t, addr[1], "sub", &in)
+	defer again.Disconnect(&paho.Disconnect{})
+	if !ack.SessionPresent {
+		t.Error("the session is forgotten")
+	}
+	await(t, "what was missed", func() bool { return len(after()) >= len(want)+12 })
+	for i := range 12 {
+		if n := count(in.all(), fmt.Sprintf("wanted/%d=away", i)); n != 1 {
+			t.Errorf("what was missed of topic %d came %d times", i, n)
+		}
+	}
+}
+
+// What nobody at a node subscribes to does not come to it.
+func TestFeedLeavesOut(t *testing.T) {
+	brokers, addr := cluster(t, 2, Config{})
+	var in inbox
+	pub, sub := dial5(t, addr[0], "pub", &inbox{}), dial5(t, addr[1], "sub", &in)
+	subscribe5(t, sub, "wanted", 1)
+	for i := range 30 {
+		publish5(t, pub, fmt.Sprint("other/", i), 1, "x")
+	}
+	publish5(t, pub, "wanted", 1, "x")
+	await(t, "what is wanted", func() bool { return len(in.all()) == 1 })
+	if n := brokers[1].hub.Counts().Topics; n > 5 {
+		t.Errorf("the node knows %d topics", n)
+	}
+}
+
 func count(all []string, what string) (n int) {
 	for _, s := range all {
 		if s == what {

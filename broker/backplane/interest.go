@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/live"
 )
 
@@ -18,28 +19,30 @@ import (
 //	$share/g/a/#   jc   spillgate.live.n.a.>, spillgate.share.n.a.>   queue g a/#
 //
 // Messages of QoS 0 come by the first subject. What is stored reaches every node by the
-// log, and shared subscriptions by the second subject, once the log has it.
+// log, and shared subscriptions by the second subject, once the log has it, unless they draw it from there (Group).
 
-// wish is a filter that clients of this node subscribe to, as members of a group if that
-// has a name.
-type wish struct{ group, filter string }
-
-// queue is the queue group of a shared subscription.
-func (w wish) queue() string { return keyOf(w.group) + "." + keyOf(w.filter) }
+// queueOf is the queue group of a shared subscription.
+func queueOf(of engine.Interest) string {
+	queue := keyOf(of.Group) + "." + keyOf(of.Filter)
+	if of.Draws {
+		queue += ".draws"
+	}
+	return queue
+}
 
 // interest is what this node subscribes to.
 type interest struct {
 	mu      sync.Mutex
-	changed map[wish]bool // wanted or not, to be applied
+	changed map[engine.Interest]bool // wanted or not, to be applied
 	more    chan struct{}
-	queues  map[string]wish // by queue group
+	queues  map[string]engine.Interest // by queue group
 	// open is set while something may have changed that is not applied yet.
 	open atomic.Bool
 	// applied counts the changes that were told to NATS.
 	applied atomic.Uint64
 
 	applying sync.Mutex // held by who applies; guards what follows
-	subs     map[wish][]*nats.Subscription
+	subs     map[engine.Interest][]*nats.Subscription
 	dropped  uint64 // messages that subs which have ended had no room for
 }
 
@@ -64,13 +67,7 @@ func droppedBy(subs []*nats.Subscription) (n uint64) {
 	return n
 }
 
-// Wanted has other nodes send what a filter covers.
-func (p *Plane) Wanted(group, filter string) { p.interest.set(wish{group, filter}, true) }
-
-// Unwanted ends that.
-func (p *Plane) Unwanted(group, filter string) { p.interest.set(wish{group, filter}, false) }
-
-func (i *interest) set(w wish, wanted bool) {
+func (i *interest) set(w engine.Interest, wanted bool) {
 	i.mu.Lock()
 	i.changed[w] = wanted
 	i.open.Store(true)
@@ -82,32 +79,32 @@ func (i *interest) set(w wish, wanted bool) {
 }
 
 // take returns what has changed, and notes the queue groups that are used from now on.
-func (i *interest) take() map[wish]bool {
+func (i *interest) take() map[engine.Interest]bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	changed := i.changed
-	i.changed = map[wish]bool{}
+	i.changed = map[engine.Interest]bool{}
 	for w, wanted := range changed {
-		if wanted && w.group != "" {
-			i.queues[w.queue()] = w
+		if wanted && w.Group != "" {
+			i.queues[queueOf(w)] = w
 		}
 	}
 	return changed
 }
 
 // of returns the shared subscription of a queue group.
-func (i *interest) of(queue string) wish {
+func (i *interest) of(queue string) engine.Interest {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.queues[queue]
 }
 
 // forget ends the use of a queue group.
-func (i *interest) forget(w wish) {
+func (i *interest) forget(w engine.Interest) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !i.changed[w] { // no subscriber has come meanwhile
-		delete(i.queues, w.queue())
+		delete(i.queues, queueOf(w))
 	}
 }
 
@@ -169,21 +166,25 @@ func (p *Plane) interestKnown(known uint64) uint64 {
 }
 
 // listen subscribes to what covers a filter.
-func (p *Plane) listen(w wish) (subs []*nats.Subscription) {
+func (p *Plane) listen(w engine.Interest) (subs []*nats.Subscription) {
 	add := func(sub *nats.Subscription, err error) {
 		if err == nil {
 			subs = append(subs, sub)
 		}
 	}
-	if w.group == "" {
-		for _, subject := range subjectsOf(liveSubjects, w.filter) {
+	if w.Group == "" {
+		for _, subject := range subjectsOf(liveSubjects, w.Filter) {
 			add(p.nc.ChanSubscribe(subject, p.heard))
 		}
 		return subs
 	}
-	for _, tree := range [...]string{liveSubjects, shareSubjects} {
-		for _, subject := range subjectsOf(tree, w.filter) {
-			add(p.jc.ChanQueueSubscribe(subject, w.queue(), p.heardShared))
+	trees := []string{liveSubjects, shareSubjects}
+	if w.Draws {
+		trees = trees[:1]
+	}
+	for _, tree := range trees {
+		for _, subject := range subjectsOf(tree, w.Filter) {
+			add(p.jc.ChanQueueSubscribe(subject, queueOf(w), p.heardShared))
 		}
 	}
 	return subs
@@ -211,8 +212,7 @@ func (p *Plane) hearShared() {
 			if pk, err := decode(m.Data); err != nil {
 				p.malformed(err)
 			} else if msg, err := pk.message(p.hub, b.Now()); err == nil {
-				w := p.interest.of(m.Sub.Queue)
-				if !b.DeliverTo(&msg, w.group, w.filter) {
+				if !b.DeliverTo(&msg, p.interest.of(m.Sub.Queue)) {
 					p.lost.Add(1) // the last member has just left
 				}
 			}

@@ -158,6 +158,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 		p.retained.stored(m.Topic.Name(), u.position, func() { p.hub.Retain(m) })
 	}
 	if err == nil {
+		p.feed.appended.Store(true)
 		p.share(m.Topic.Name(), u.data)
 	}
 	if err == nil && m.From != nil {
@@ -210,21 +211,27 @@ func (p *Plane) sleep(d time.Duration) {
 	}
 }
 
-// deliver delivers what the log has to the subscribers of this node.
+// deliver delivers what the feed has to the subscribers of this node.
 func (p *Plane) deliver(b *engine.Batch, all []follow.Message) {
 	b.Begin(live.Now())
 	defer b.End()
 	for i := range all {
+		p.offered.Store(all[i].Position)
 		if msg, err := p.logged(&all[i], b.Now()); err == nil {
-			p.offered.Store(msg.Position)
 			b.Deliver(&msg)
 		}
 		p.position.Store(all[i].Position)
 	}
 }
 
+// errMark is of what is no message.
+var errMark = errors.New("backplane: a mark")
+
 // logged returns a message of the log as one for the hub.
 func (p *Plane) logged(m *follow.Message, now mono.Time) (msg engine.Message, err error) {
+	if m.Subject() == markSubject {
+		return msg, errMark
+	}
 	msg, err = p.aged(m.Data(), m.Stored, now)
 	msg.Position = m.Position
 	return msg, err

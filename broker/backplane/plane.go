@@ -63,6 +63,8 @@ type Plane struct {
 	out      *queue // of QoS 0 to other nodes
 	appends  *queue // to the log
 	interest interest
+	feed     feed
+	groups   groups
 	heard    chan *nats.Msg
 	// heardShared is for members of shared subscriptions.
 	heardShared chan *nats.Msg
@@ -72,8 +74,8 @@ type Plane struct {
 	diverted    diverted
 	unheard     unheard
 	sessions    sessions
-	offered     atomic.Uint64 // position in the log that the feed has begun to deliver
-	position    atomic.Uint64 // the one that it has delivered
+	offered     atomic.Uint64 // position in the log up to which the feed has begun to deliver what is wanted here
+	position    atomic.Uint64 // the one up to which it has
 	started     time.Time
 
 	lost atomic.Uint64 // messages of QoS 0 that found no room
@@ -101,7 +103,9 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
 	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
-	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[wish]bool{}, map[string]wish{}, map[wish][]*nats.Subscription{}
+	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[engine.Interest]bool{}, map[string]engine.Interest{}, map[engine.Interest][]*nats.Subscription{}
+	p.feed.filters, p.feed.more, p.feed.settling = map[string]bool{}, make(chan struct{}, 1), make(chan struct{})
+	p.groups.here = map[string]int{}
 	p.sessions.all = map[string]known{}
 	p.unsure.topics, p.unsure.more = map[string]bool{}, make(chan struct{}, 1)
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
@@ -278,10 +282,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	if err := p.hearUnheard(); err != nil {
 		return err
 	}
-	p.done.Go(func() {
-		b := hub.NewBatch()
-		p.streamOf(logStream).Follow(p.ctx, info.State.LastSeq, func(all []follow.Message) { p.deliver(b, all) })
-	})
+	p.follow(info.State.LastSeq)
 	p.done.Go(p.forward)
 	p.done.Go(p.reread)
 	p.done.Go(p.subscribe)

@@ -27,6 +27,8 @@ type Session struct {
 	Until time.Time `json:"until"`
 	// Expiry is how long the session lives without a connection.
 	Expiry time.Duration `json:"expiry"`
+	// Groups are the shared subscriptions that the client is a member of, by GroupOf.
+	Groups []string `json:"groups,omitempty"`
 	// State is the session's, as its protocol has it.
 	State json.RawMessage `json:"state,omitempty"`
 	// Writer names the connection that stored it, another one for each connection.
@@ -203,11 +205,14 @@ func (p *Plane) Connected(ctx context.Context, client string) bool {
 	return !errors.Is(err, nats.ErrNoResponders)
 }
 
-// Taken reports whether a client is connected to a node as another user than owner, as far as that can be found out: false
-// without an answer.
-func (p *Plane) Taken(ctx context.Context, client, owner string) bool {
+// Taken reports whether a client is connected to a node as another user than owner, or an error where that cannot be found out until
+// ctx ends.
+func (p *Plane) Taken(ctx context.Context, client, owner string) (bool, error) {
 	answer, err := p.inquire(ctx, client, owner)
-	return err == nil && bytes.Equal(answer.Data, notYours)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return false, nil
+	}
+	return err == nil && bytes.Equal(answer.Data, notYours), err
 }
 
 // inquire asks the node that a client is connected to whether it is there as owner, and changes nothing.

@@ -255,14 +255,14 @@ func TestConnected(t *testing.T) {
 // What a node has no room for is counted, also after nobody wants it any more.
 func TestLost(t *testing.T) {
 	p := opened(t)
-	p.Wanted("", "a")
+	p.Wanted(engine.Interest{Filter: "a"})
 	await(t, "it is subscribed to", func() bool { p.interested(); return !p.interest.open.Load() })
 	full, err := p.nc.ChanSubscribe(subjectOf(liveSubjects, "a"), make(chan *nats.Msg, 1)) // which nobody empties
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.interest.applying.Lock()
-	p.interest.subs[wish{filter: "a"}] = append(p.interest.subs[wish{filter: "a"}], full)
+	p.interest.subs[engine.Interest{Filter: "a"}] = append(p.interest.subs[engine.Interest{Filter: "a"}], full)
 	p.interest.applying.Unlock()
 	if err := p.nc.Flush(); err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	await(t, "three are counted", func() bool { return p.Stats().Lost == 3 })
-	p.Unwanted("", "a")
+	p.Unwanted(engine.Interest{Filter: "a"})
 	await(t, "it is not any more", func() bool { p.interested(); return !p.interest.open.Load() })
 	if n := p.Stats().Lost; n != 3 {
 		t.Errorf("%d are counted afterwards", n)

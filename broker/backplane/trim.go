@@ -2,8 +2,11 @@ package backplane
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,8 +23,10 @@ const (
 )
 
 // trim tells the other nodes how far this one is, forgets sessions that are expired, and
-// cuts the log to the messages that a session still needs. Every node does; it is safe to do twice.
+// cuts the log to the messages that a session or a shared subscription still needs. Every node does; it is safe to do twice. It cuts to
+// what was not needed the last time, since the copy of the log that a consumer reads may not have had the newest messages then.
 func (p *Plane) trim() {
+	unneeded := uint64(0)
 	for {
 		select {
 		case <-p.ctx.Done():
@@ -30,17 +35,25 @@ func (p *Plane) trim() {
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, trimEvery)
 		if p.tell(ctx) == nil {
-			if floor := p.needed(ctx, time.Now()); floor > 0 {
-				_ = p.stream.Purge(ctx, jetstream.WithPurgeSequence(floor+1)) // all before it; the next time, if not now
+			if unneeded > 0 {
+				_ = p.stream.Purge(ctx, jetstream.WithPurgeSequence(unneeded+1)) // all before it; the next time, if not now
 			}
+			floor, groups := p.needed(ctx, time.Now())
+			unneeded, _ = p.undrawn(ctx, floor, groups)
 		}
 		cancel()
 	}
 }
 
-// tell tells the other nodes how far this one is.
+// tell tells the other nodes how far this one is, and which shared subscriptions have members here.
 func (p *Plane) tell(ctx context.Context) error {
-	_, err := p.nodes.Put(ctx, token(p.cfg.Node), []byte(strconv.FormatUint(p.Position(), 10)))
+	told := strconv.AppendUint(nil, p.Position(), 10)
+	p.groups.mu.Lock()
+	for _, name := range slices.Sorted(maps.Keys(p.groups.here)) {
+		told = append(append(told, ' '), name...)
+	}
+	p.groups.mu.Unlock()
+	_, err := p.nodes.Put(ctx, token(p.cfg.Node), told)
 	return err
 }
 
@@ -59,34 +72,41 @@ func (p *Plane) knowsAll(ctx context.Context) bool {
 	return p.sessions.revision >= of.StreamInfo().State.LastSeq
 }
 
-// needed returns the position up to which nobody needs the log any more, 0 if that is
-// not known.
-func (p *Plane) needed(ctx context.Context, now time.Time) uint64 {
-	floor := uint64(math.MaxUint64)
+// needed returns the position up to which nobody needs the log any more, but for shared subscriptions, and which of these have members.
+// It is 0 if that is not known.
+func (p *Plane) needed(ctx context.Context, now time.Time) (floor uint64, groups map[string]bool) {
+	floor, groups = math.MaxUint64, map[string]bool{}
 	seen := map[string]time.Time{} // when nodes were heard last
 	keys, err := p.nodes.Keys(ctx)
 	if err != nil {
-		return 0
+		return 0, nil
 	}
 	for _, key := range keys {
 		e, err := p.nodes.Get(ctx, key)
 		if err != nil {
-			return 0
+			return 0, nil
 		}
 		seen[key] = e.Created()
 		if now.Sub(e.Created()) > deadAfter {
 			continue
 		}
-		at, err := strconv.ParseUint(string(e.Value()), 10, 64)
+		told := strings.Fields(string(e.Value()))
+		if len(told) == 0 {
+			return 0, nil
+		}
+		at, err := strconv.ParseUint(told[0], 10, 64)
 		if err != nil {
-			return 0
+			return 0, nil
 		}
 		floor = min(floor, at)
+		for _, name := range told[1:] {
+			groups[name] = true
+		}
 	}
 	// A session that was stored before the nodes told how far they are is among those
 	// that this node knows of.
 	if !p.knowsAll(ctx) {
-		return 0
+		return 0, nil
 	}
 	expired := map[string]uint64{}
 	p.sessions.mu.Lock()
@@ -100,15 +120,18 @@ func (p *Plane) needed(ctx context.Context, now time.Time) uint64 {
 			continue
 		}
 		floor = min(floor, s.Floor)
+		for _, name := range s.Groups {
+			groups[name] = true
+		}
 	}
 	p.sessions.mu.Unlock()
 	for key, revision := range expired {
 		_ = p.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(goneFor)) // the next time, if not now; not if the client came back
 	}
 	if floor == math.MaxUint64 {
-		return 0
+		return 0, nil
 	}
-	return floor
+	return floor, groups
 }
 
 // expires returns when a session expires, zero while its client is connected: to a node that

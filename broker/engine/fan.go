@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -24,6 +25,9 @@ type Subscription struct {
 	// Group is the name of a shared subscription, whose members take turns; empty
 	// for one of its own.
 	Group string
+	// Draws says of a member of a shared subscription that it gets what the Log has stored from there itself, and the hub
+	// delivers to it only the rest. Members that do are no group with those that do not.
+	Draws bool
 
 	filter string
 }
@@ -48,9 +52,9 @@ type fan struct {
 
 // group is the members of a shared subscription.
 type group struct {
-	name, filter string
-	members      []Target
-	turn         atomic.Uint32
+	Interest
+	members []Target
+	turn    atomic.Uint32
 }
 
 // pick returns the next member that is online, the next if none is.
@@ -79,10 +83,18 @@ func (h *Hub) Subscribe(filter string, s *Subscription) error {
 	if w := h.cfg.Watch; w != nil {
 		of := h.interest(s)
 		if h.filters[of]++; h.filters[of] == 1 {
-			w.Wanted(of.group, of.filter)
+			w.Wanted(of)
 		}
 	}
 	return nil
+}
+
+// Settle waits until a subscription to a filter counts wherever messages of QoS 1 and 2 are published, or ctx ends.
+func (h *Hub) Settle(ctx context.Context, filter string) error {
+	if h.cfg.Watch == nil {
+		return nil
+	}
+	return h.cfg.Watch.Settle(ctx, filter)
 }
 
 // Unsubscribe removes a subscription that Subscribe has taken.
@@ -95,19 +107,26 @@ func (h *Hub) Unsubscribe(s *Subscription) {
 		of := h.interest(s)
 		if h.filters[of]--; h.filters[of] == 0 {
 			delete(h.filters, of)
-			w.Unwanted(of.group, of.filter)
+			w.Unwanted(of)
 		}
 	}
 }
 
-// interest is what a Watcher tells apart.
-type interest struct{ group, filter string }
+// Interest is what a Watcher tells apart: a filter, and for a shared subscription its Subscription.Group and Draws.
+type Interest struct {
+	Group, Filter string
+	Draws         bool
+}
 
-func (h *Hub) interest(s *Subscription) interest {
+func (h *Hub) interest(s *Subscription) Interest {
 	if !h.cfg.Shared {
-		return interest{filter: s.filter}
+		return Interest{Filter: s.filter}
 	}
-	return interest{s.Group, s.filter}
+	return s.interest()
+}
+
+func (s *Subscription) interest() Interest {
+	return Interest{s.Group, s.filter, s.Draws && s.Group != ""}
 }
 
 // fanOf returns who receives the messages of t now.
@@ -129,12 +148,12 @@ func (f *fan) add(s *Subscription) {
 		return
 	}
 	for _, g := range f.groups {
-		if g.name == s.Group && g.filter == s.filter {
+		if g.Interest == s.interest() {
 			g.members = merge(g.members, s)
 			return
 		}
 	}
-	g := &group{name: s.Group, filter: s.filter, members: merge(nil, s)}
+	g := &group{Interest: s.interest(), members: merge(nil, s)}
 	g.turn.Store(rand.Uint32()) // or the same member would get the first message of every topic
 	f.groups = append(f.groups, g)
 }
@@ -204,18 +223,20 @@ func (h *Hub) deliver(b *Batch, m *Message) {
 		return
 	}
 	for _, g := range f.groups {
-		t := g.pick()
-		t.Who.Deliver(b, m, t)
+		if m.Position == 0 || !g.Draws {
+			t := g.pick()
+			t.Who.Deliver(b, m, t)
+		}
 	}
 }
 
 // DeliverTo hands a message to one member of a shared subscription, which it was sent to
 // this node for. It takes no token and goes no further. It reports false where no member
 // is here any more.
-func (b *Batch) DeliverTo(m *Message, group, filter string) (delivered bool) {
+func (b *Batch) DeliverTo(m *Message, of Interest) (delivered bool) {
 	defer m.drop()
 	for _, g := range b.hub.fanOf(m.Topic).groups {
-		if g.name == group && g.filter == filter && m.Expires > b.now {
+		if g.Interest == of && m.Expires > b.now {
 			t := g.pick()
 			t.Who.Deliver(b, m, t)
 			return true
@@ -241,6 +262,18 @@ func (h *Hub) Retain(m *Message) {
 	t.retained = m.Keep()
 	h.retained[t.name] = t
 	h.bytes += m.size() + retainedOverhead
+}
+
+// RetainedOf returns the retained message of a topic, which the caller releases, nil if there is none.
+func (h *Hub) RetainedOf(topic string) *Kept {
+	h.retainedMu.RLock()
+	defer h.retainedMu.RUnlock()
+	t := h.retained[topic]
+	if t == nil {
+		return nil
+	}
+	t.retained.refs.Add(1)
+	return t.retained
 }
 
 // Retained calls found for the retained message of every topic that filter

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -70,12 +71,14 @@ type Diverter interface {
 }
 
 // Watcher is told of topic filters that have their first subscription at this node,
-// and of those that have none any more: those of one shared subscription, by the name of
-// its group, apart from the others, whose group is empty. It is called with the hub's
-// lock held: it must not block and not call the hub.
+// and of those that have none any more: those of one shared subscription apart from the
+// others. Both are called with the hub's lock held: they must not block and not call the hub.
 type Watcher interface {
-	Wanted(group, filter string)
-	Unwanted(group, filter string)
+	Wanted(Interest)
+	Unwanted(Interest)
+	// Settle waits until what was Wanted about a filter has its effect on messages that a Log stores from then on, or ctx ends. It
+	// is called without a lock.
+	Settle(ctx context.Context, filter string) error
 }
 
 // errNotStored is told to the Source of a message that waited for its rate and that
@@ -164,7 +167,7 @@ type Hub struct {
 	subsMu  sync.RWMutex
 	subs    tree
 	version atomic.Uint64    // of subs
-	filters map[interest]int // subscriptions, where Watch is told
+	filters map[Interest]int // subscriptions, where Watch is told
 
 	retainedMu sync.RWMutex
 	retained   map[string]*Topic // those that have a message
@@ -177,7 +180,7 @@ type Hub struct {
 // New returns a hub; Close ends it. cfg.Limits must be free of mistakes, see
 // Limit.Check.
 func New(cfg Config) *Hub {
-	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, shares: map[string]*rule{}, filters: map[interest]int{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
+	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, shares: map[string]*rule{}, filters: map[Interest]int{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
 	h.rest.began = h.now()
 	h.SetLimits(cfg.Limits)
 	h.done.Go(h.watch)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -31,8 +32,9 @@ func (e *elsewhere) take(to *[]string, m *Message) bool {
 func (e *elsewhere) Append(m *Message, _ uint16) bool           { return e.take(&e.stored, m) }
 func (e *elsewhere) Divert(_ *Batch, m *Message, _ uint16) bool { return e.take(&e.sent, m) }
 func (e *elsewhere) Forward(_ *Batch, m *Message)               { e.take(&e.out, m) }
-func (e *elsewhere) Wanted(_, filter string)                    { e.wanted = append(e.wanted, "+"+filter) }
-func (e *elsewhere) Unwanted(_, filter string)                  { e.wanted = append(e.wanted, "-"+filter) }
+func (e *elsewhere) Wanted(of Interest)                         { e.wanted = append(e.wanted, "+"+of.Filter) }
+func (e *elsewhere) Settle(context.Context, string) error       { return nil }
+func (e *elsewhere) Unwanted(of Interest)                       { e.wanted = append(e.wanted, "-"+of.Filter) }
 
 // refusable is a client that notes what was refused after it had waited.
 type refusable struct {

@@ -11,6 +11,8 @@
 //	           ▲                        │
 //	           └── silence, gap, error ─┘
 //
+// Changing is Follow of a choice of subjects that may change: the next consumer is there before the one before is given up.
+//
 // Invariants: each message is handled once, in the order of the stream; a Stream may be
 // read by several goroutines.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -37,6 +38,8 @@ type Stream struct {
 	Filter string
 	// Log is told, for debugging, why a stream is read anew.
 	Log *slog.Logger
+
+	filters []string // in place of Filter
 }
 
 // Message is a message of a stream.
@@ -67,7 +70,7 @@ func (s Stream) consumer(ctx context.Context, after uint64) (jetstream.Consumer,
 	ctx, cancel := context.WithTimeout(ctx, makeTime)
 	defer cancel()
 	c, err := s.JS.CreateConsumer(ctx, s.Name, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1, FilterSubject: s.Filter,
-		AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: unusedTime, Replicas: 1, MemoryStorage: true})
+		FilterSubjects: s.filters, AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: unusedTime, Replicas: 1, MemoryStorage: true})
 	if err != nil {
 		return nil, fmt.Errorf("a consumer of %s: %w", s.Name, err)
 	}
@@ -77,25 +80,12 @@ func (s Stream) consumer(ctx context.Context, after uint64) (jetstream.Consumer,
 // Follow calls handle for the messages of a stream after a position, each once and in
 // order, as many at a time as there are, until ctx ends. handle may not keep the slice.
 func (s Stream) Follow(ctx context.Context, after uint64, handle func([]Message)) {
-	for ctx.Err() == nil {
-		err := s.once(ctx, &after, handle)
-		if ctx.Err() != nil {
-			return
-		}
-		s.Log.Debug("a stream is read anew", "stream", s.Name, "after", after, "because", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
+	NewChanging(s, after).Run(ctx, nil, handle)
 }
 
-// once follows a stream through one consumer, and returns why that ended.
-func (s Stream) once(ctx context.Context, after *uint64, handle func([]Message)) error {
-	c, err := s.consumer(ctx, *after)
-	if err != nil {
-		return err
-	}
+// once follows a stream through a consumer, beyond what was handled before, until another one is to be read from. It returns that, or why
+// this one ended.
+func (s Stream) once(ctx context.Context, c jetstream.Consumer, after *atomic.Uint64, next <-chan prepared, handle func([]Message)) (prepared, error) {
 	messages, broken, done := make(chan jetstream.Msg, waitingMessages), make(chan error, 1), make(chan struct{})
 	defer close(done)
 	consuming, err := c.Consume(func(m jetstream.Msg) {
@@ -111,7 +101,7 @@ func (s Stream) once(ctx context.Context, after *uint64, handle func([]Message))
 			}
 		}))
 	if err != nil {
-		return err
+		return prepared{}, err
 	}
 	defer consuming.Stop()
 	var all []Message
@@ -119,14 +109,20 @@ func (s Stream) once(ctx context.Context, after *uint64, handle func([]Message))
 		all = all[:0]
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return prepared{}, ctx.Err()
 		case err := <-broken:
-			return err
+			return prepared{}, err
+		case p := <-next:
+			p.instead <- c.CachedInfo().Name
+			return p, nil
 		case m := <-messages:
 			for more := true; more && err == nil; {
 				var a Message
 				if a, err = arrived(m, n); err == nil {
-					all, n = append(all, a), n+1
+					n++
+					if a.Position > after.Load() {
+						all = append(all, a)
+					}
 				}
 				if more = len(messages) > 0 && len(all) < waitingMessages; more {
 					m = <-messages
@@ -135,11 +131,11 @@ func (s Stream) once(ctx context.Context, after *uint64, handle func([]Message))
 		}
 		if len(all) > 0 {
 			handle(all)
-			*after = all[len(all)-1].Position
+			after.Store(all[len(all)-1].Position)
 			clear(all)
 		}
 		if err != nil {
-			return err
+			return prepared{}, err
 		}
 	}
 }

@@ -85,12 +85,24 @@ type under struct {
 	Released bool   `json:"released,omitempty"`
 }
 
+// retained is a message that the client is owed because of a subscription: that of a topic, which the log may not have, so that it gets the
+// one that is retained when it is back. Of QoS 2 it is one that was not sent.
+type retained struct {
+	Topic string `json:"topic"`
+	QoS   byte   `json:"qos"`
+	ID    uint16 `json:"id,omitempty"` // by which it was sent; 0: it was not
+}
+
+// maxRetained bounds how much of their topics is stored, in bytes. The client does not get more of them.
+const maxRetained = 128 << 10
+
 // stored is a session as it is stored.
 type stored struct {
 	Owner         string              `json:"owner,omitempty"` // the user
 	Next          uint64              `json:"next"`
 	Subscriptions []subscribed        `json:"subscriptions,omitempty"`
 	Under         []under             `json:"under,omitempty"`
+	Retained      []retained          `json:"retained,omitempty"`
 	Numbers       map[uint16]numbered `json:"numbers,omitempty"`
 }
 
@@ -144,7 +156,10 @@ func senderOf(client string) uint64 {
 
 // admit gives c the session of a client, whatever node that is at.
 func (srv *Server) admit(c *conn, id string, clean bool, expiry time.Duration, window int) (present bool, err error) {
-	if err = srv.mayEnter(c, id, clean); err == nil {
+	if !c.entered {
+		err = srv.mayEnter(c, id, clean)
+	}
+	if err == nil {
 		present, err = srv.enter(c, id, clean, expiry, window)
 	}
 	if err == nil {
@@ -175,26 +190,26 @@ func (srv *Server) mayEnter(c *conn, id string, clean bool) error {
 	return err
 }
 
-// mayBe refuses c the name of a client that another user has at this node, in a session that is stored, or at another node.
-func (srv *Server) mayBe(c *conn, id string, clean bool) error {
+// mayBe refuses c the name of a client that another user has at this node, in a session that is stored, or at another node. It reports
+// false where other nodes do not say in time.
+func (srv *Server) mayBe(c *conn, id string, clean bool) (known bool, err error) {
 	srv.mu.Lock()
 	s := srv.sessions[id]
 	srv.mu.Unlock()
 	if s != nil && s.owner != c.who.Name() {
-		return packets.ErrNotAuthorized
+		return false, packets.ErrNotAuthorized
 	}
-	if err := srv.mayEnter(c, id, clean); err != nil {
-		return err
+	if err := srv.mayEnter(c, id, clean); err != nil || srv.plane == nil {
+		return err == nil, err
 	}
-	if srv.plane == nil {
-		return nil
-	}
+	c.entered = true
 	ctx, cancel := context.WithTimeout(context.Background(), whereTime)
 	defer cancel()
-	if srv.plane.Taken(ctx, id, c.who.Name()) {
-		return packets.ErrNotAuthorized
+	taken, err := srv.plane.Taken(ctx, id, c.who.Name())
+	if taken {
+		return false, packets.ErrNotAuthorized
 	}
-	return nil
+	return err == nil, nil
 }
 
 // stored returns the stored session of a client, nil if there is none, or an error if it is
@@ -315,11 +330,17 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 			continue
 		}
 		sub := &engine.Subscription{Who: s, Sender: s.sender, QoS: f.QoS, NoLocal: f.NoLocal, AsPublished: f.AsPublished, ID: f.ID, Group: group}
+		sub.Draws = group != ""
 		if err := s.srv.hub.Subscribe(filter, sub); err != nil {
 			return err
 		}
 		s.subs[f.Name] = sub
 		s.filters = append(s.filters, f)
+		if sub.Draws {
+			if err := s.srv.share(s, sub, poolKey{group, filter}); err != nil {
+				return err
+			}
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,6 +353,11 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 	}
 	for i := range in.Under {
 		if err := s.again(&in.Under[i], messages[i]); err != nil {
+			return err
+		}
+	}
+	for _, r := range in.Retained {
+		if err := s.owes(&r); err != nil {
 			return err
 		}
 	}
@@ -392,14 +418,38 @@ func (s *session) again(u *under, m *engine.Kept) error {
 	return nil
 }
 
+// owes has the session send what is retained of a topic. The lock is held.
+func (s *session) owes(r *retained) error {
+	m := s.srv.hub.RetainedOf(r.Topic)
+	if m == nil {
+		return nil
+	}
+	qos, _, ids, ok := s.wants(&m.Message)
+	if qos = min(qos, r.QoS); !ok || qos == 0 || r.ID > 0 && qos != r.QoS {
+		m.Release()
+		return nil
+	}
+	if r.ID == 0 {
+		if !s.queue.push(queued{kept: m, qos: qos, retain: true, ids: ids}, s.srv.limits.Queue, s.srv.limits.QueueBytes) {
+			m.Release()
+		}
+		return nil
+	}
+	if err := s.again(&under{ID: r.ID, QoS: qos}, m); err != nil {
+		return err
+	}
+	s.slots[r.ID-1].retain = true
+	return nil
+}
+
 // wants returns what the subscriptions that are not shared ask for together about a
-// message of the log. The lock is held, or nothing else runs yet.
+// message of the log, or a retained one. The lock is held, or nothing else runs yet.
 func (s *session) wants(m *engine.Message) (qos byte, retain bool, ids []uint32, ok bool) {
 	local := true
 	for i := range s.filters {
 		f := &s.filters[i]
 		group, filter, err := splitShared(f.Name)
-		if err != nil || group != "" || f.Since >= m.Position || !engine.Matches(filter, m.Topic.Name()) {
+		if err != nil || group != "" || m.Position > 0 && f.Since >= m.Position || !engine.Matches(filter, m.Topic.Name()) {
 			continue
 		}
 		ok = true
@@ -478,6 +528,13 @@ func (c *conn) follow() {
 func (s *session) read(c *conn) {
 	b := s.srv.hub.NewBatch()
 	for c.stored.ctx.Err() == nil {
+		if !s.settled(c.stored.ctx) { // or what the feed has does not begin where this ends
+			select {
+			case <-c.stored.ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
 		s.mu.Lock()
 		after := s.next
 		s.mu.Unlock()
@@ -497,6 +554,21 @@ func (s *session) read(c *conn) {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// settled waits until the node's feed has what the session subscribes to. It reports false where that takes too long.
+func (s *session) settled(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	s.mu.Lock()
+	filters := s.filters // which is replaced and never changed
+	s.mu.Unlock()
+	for _, f := range filters {
+		if group, filter, err := splitShared(f.Name); err == nil && group == "" && s.srv.hub.Settle(ctx, filter) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // catch takes a message that was read from the log, once there is room for it. It
@@ -584,6 +656,7 @@ func (s *session) sendSaved(b *engine.Batch, saved snapshot) {
 		if at == nil || !at.unsaved || at.order != u.order || at.released != u.released {
 			continue
 		}
+		at.done() // the session owes it to the client now
 		if at.released {
 			at.unsaved = false
 			s.conn.ack(b, packets.Pubrel, u.id, packets.CodeSuccess)
@@ -652,10 +725,21 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 		in.Next = max(in.Next, s.srv.plane.Position())
 		s.next = in.Next
 	}
+	room := maxRetained
+	owes := func(q *queued, id uint16) {
+		if topic := q.kept.Topic.Name(); room >= len(topic) {
+			room -= len(topic)
+			in.Retained = append(in.Retained, retained{topic, q.qos, id})
+		}
+	}
+	first := true
 	for i := range s.queue.n {
-		if at := s.queue.ring[(s.queue.first+i)%len(s.queue.ring)].kept.Position; at > 0 {
-			in.Next = min(in.Next, at-1)
-			break
+		q := &s.queue.ring[(s.queue.first+i)%len(s.queue.ring)]
+		switch at := q.kept.Position; {
+		case at == 0:
+			owes(q, 0)
+		case first:
+			in.Next, first = min(in.Next, at-1), false
 		}
 	}
 	for id, n := range s.numbers {
@@ -671,7 +755,7 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 	var waits snapshot
 	for i := range s.slots {
 		at := &s.slots[i]
-		if at.qos == 0 {
+		if at.qos == 0 || at.qos == 1 && at.owed != nil { // of a pool, which has it until the client does
 			continue
 		}
 		u := under{ID: uint16(i + 1), QoS: at.qos, Released: at.released}
@@ -685,6 +769,7 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 			case u.QoS == 2: // it is not in the log, and cannot be read again; its identifier is free after PUBREL
 				u.Released = true
 			default:
+				owes(&at.queued, u.ID)
 				continue
 			}
 		}
@@ -692,7 +777,13 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 	}
 	slices.SortFunc(in.Under, func(a, b under) int { return int(int64(s.slots[a.ID-1].order) - int64(s.slots[b.ID-1].order)) })
 	slices.SortFunc(waits.unsaved, func(a, b waiting) int { return int(int64(a.order) - int64(b.order)) })
-	return &backplane.Session{Floor: floor, Expiry: s.expiry}, in, waits
+	out := &backplane.Session{Floor: floor, Expiry: s.expiry}
+	for _, f := range s.filters {
+		if group, filter, err := splitShared(f.Name); err == nil && group != "" {
+			out.Groups = append(out.Groups, backplane.GroupOf(group, filter))
+		}
+	}
+	return out, in, waits
 }
 
 // keepSubscriptions stores what the client subscribes to, after a change.
@@ -803,13 +894,16 @@ func (c *conn) suspend() {
 	if p == nil || s == nil {
 		return
 	}
+	s.mu.Lock()
+	c.stored.over = true
+	expiry := s.expiry
+	s.mu.Unlock()
 	if s.durable {
-		s.mu.Lock()
-		c.stored.over = true
-		expiry := s.expiry
-		s.mu.Unlock()
 		c.stored.cancel()
 		c.stored.running.Wait()
+	}
+	s.part()
+	if s.durable {
 		if expiry > 0 {
 			_ = s.save(time.Now().Add(expiry)) // what was stored before is older, and right
 		} else {

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -184,6 +185,44 @@ func TestRetainedUnderWay(t *testing.T) {
 	publish("next", 2, false)
 	if next := s.message("a=next"); next.PacketID == id {
 		t.Error("the identifier is used again before the client has freed it")
+	}
+}
+
+// Retained messages that a client has not acknowledged, or not been sent, when it goes come when it is back, and once.
+func TestRetainedIsOwed(t *testing.T) {
+	srv, addr := startStored(t)
+	p := join(t, addr, v5, "pub")
+	const n = 5
+	for i := range n {
+		p.retain(fmt.Sprint("r/", i), "kept")
+	}
+	await(t, func() bool { return srv.plane.Position() == n }) // or they come by the log too
+	s := join(t, addr, v5, "sub", keeps, func(pk *packets.Packet) { pk.Properties.ReceiveMaximum = 3 })
+	s.subscribe("r/+", 1, func(f *packets.Subscription) { f.Identifier = 7 })
+	ids := map[string]uint16{}
+	for i := range 3 {
+		m := s.read()
+		if ids[m.TopicName] = m.PacketID; i == 0 {
+			s.ack(packets.Puback, m.PacketID)
+			delete(ids, m.TopicName)
+		}
+	}
+	m := s.read() // in place of what was acknowledged
+	ids[m.TopicName] = m.PacketID
+	s.nc.Close()
+	for range 2 { // nothing is acknowledged, so all come twice
+		s = again(t, srv, addr, "sub")
+		got := map[string]bool{}
+		for range n - 1 {
+			m := s.read()
+			if id, sent := ids[m.TopicName]; sent && (!m.FixedHeader.Dup || m.PacketID != id) || !m.FixedHeader.Retain || got[m.TopicName] ||
+				fmt.Sprint(m.Properties.SubscriptionIdentifier) != "[7]" {
+				t.Errorf("%s comes again as %+v, %d, identifiers %v", m.TopicName, m.FixedHeader, m.PacketID, m.Properties.SubscriptionIdentifier)
+			}
+			got[m.TopicName], ids[m.TopicName] = true, m.PacketID
+		}
+		s.silent()
+		s.nc.Close()
 	}
 }
 

@@ -50,6 +50,7 @@ type Places interface {
 // place is what a connection knows of where its client belongs.
 type place struct {
 	says      Says
+	entered   bool        // its stored session is known to be its user's
 	topics    uint64      // Places.Topics when it was told what the client publishes to
 	follows   bool        // it understands a Server Reference
 	reference string      // that CONNACK sends it to
@@ -100,7 +101,7 @@ func (c *conn) elsewhere(client string, clean bool, user []packets.UserProperty)
 	if !c.follows || topic == "" || !c.who.MayPublish(topic) { // or strangers would have a topic placed anew
 		return nil
 	}
-	if err := c.srv.mayBe(c, client, clean); err != nil {
+	if known, err := c.srv.mayBe(c, client, clean); err != nil || !known { // unknown: it stays, and is refused here if it is another user's
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), whereTime)

@@ -40,6 +40,9 @@ type Server struct {
 	plane  *backplane.Plane // nil: sessions end with the process
 	places Places           // nil: nobody is sent elsewhere
 
+	poolsMu sync.Mutex // before the locks of pools and sessions
+	pools   map[poolKey]*pool
+
 	room     *link.Room[packets.Code]
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -52,7 +55,7 @@ type Server struct {
 // mistakes, see Limits.Check.
 func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
 	limits = limits.WithDefaults()
-	return &Server{hub: hub, limits: limits, log: log, room: link.NewRoom[packets.Code](limits.Connections), sessions: map[string]*session{}, wills: map[string]*postponed{}}
+	return &Server{hub: hub, limits: limits, log: log, room: link.NewRoom[packets.Code](limits.Connections), sessions: map[string]*session{}, wills: map[string]*postponed{}, pools: map[poolKey]*pool{}}
 }
 
 // Serve serves the connections of l until l is closed, and returns why it ended.

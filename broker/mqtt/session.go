@@ -39,9 +39,11 @@ type session struct {
 	// resend is what connections before left under way and this one has not been sent, in order.
 	resend []uint16
 
-	loading bool   // CONNACK is yet to go
-	durable bool   // it is stored at the backplane, see durable.go
-	sender  uint64 // the client, as messages name it
+	pools   []*pool // that it is a member of
+	joining bool    // SUBACK is yet to go, and nothing of a pool before it
+	loading bool    // CONNACK is yet to go
+	durable bool    // it is stored at the backplane, see durable.go
+	sender  uint64  // the client, as messages name it
 	kept
 }
 
@@ -67,6 +69,7 @@ type queued struct {
 	qos    byte
 	retain bool
 	ids    []uint32
+	owed   *owed // nil unless it is from a pool
 }
 
 // Online reports whether the client is connected.
@@ -169,6 +172,7 @@ func (s *session) send(b *engine.Batch, q queued) bool {
 		return false
 	case never:
 		q.kept.Release()
+		q.done()
 		return true
 	}
 	s.occupy(i, q)
@@ -203,6 +207,15 @@ func (s *session) pump(b *engine.Batch) {
 		s.queue.pop()
 		s.roomy()
 	}
+	s.roomier()
+}
+
+// done says that the client has a message, or is never to have it, where a pool is owed that.
+func (q *queued) done() {
+	if q.owed != nil {
+		q.owed.end(true)
+		q.owed = nil
+	}
 }
 
 // slotOf returns the slot of a packet identifier, nil if nothing is under way.
@@ -219,6 +232,7 @@ func (s *session) complete(id uint16) {
 	if at.kept != nil {
 		at.kept.Release()
 	}
+	at.done()
 	*at = slot{}
 	s.free = append(s.free, id-1)
 	s.inUse--

@@ -1,8 +1,10 @@
 package mqtt
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -30,6 +32,8 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		as string
 	}
 	var retained []added
+	c.session.join(true)
+	defer c.session.join(false)
 	for i := range pk.Filters {
 		f := &pk.Filters[i]
 		if f.RetainHandling > 2 {
@@ -56,6 +60,9 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 		}
 		answer.ReasonCodes = append(answer.ReasonCodes, code.Code)
 	}
+	if err := c.settle(pk.Filters, answer.ReasonCodes); err != nil {
+		return err
+	}
 	if err := c.session.keepSubscriptions(c); err != nil {
 		return err
 	}
@@ -71,6 +78,30 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 			c.session.deliver(c.batch, m, min(m.QoS, r.s.QoS), true, ids)
 		})
 	}
+	return nil
+}
+
+// settleTime bounds how long a client waits for that: longer than NATS takes to find other leaders.
+const settleTime = 20 * time.Second
+
+// settle waits until what other nodes store for the filters of a SUBSCRIBE comes to this one, where their codes say that these are
+// subscribed to.
+func (c *conn) settle(filters packets.Subscriptions, codes []byte) error {
+	if c.srv.plane == nil || c.srv.plane.Alone() {
+		return nil
+	}
+	c.batch.End() // what came before need not wait
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for i := range filters {
+		if group, filter, err := splitShared(filters[i].Filter); err == nil && group == "" && codes[i] < packets.ErrUnspecifiedError.Code {
+			if err := c.srv.hub.Settle(ctx, filter); err != nil {
+				c.srv.log.Warn("a subscription does not reach the log", "error", err)
+				return errStore
+			}
+		}
+	}
+	c.alive(time.Now()) // however long that took
 	return nil
 }
 
@@ -92,8 +123,16 @@ func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool,
 		return nil, false, packets.ErrQuotaExceeded
 	}
 	s = &engine.Subscription{Who: c.session, QoS: f.Qos, NoLocal: f.NoLocal, AsPublished: f.RetainAsPublished, ID: uint32(f.Identifier), Group: group, Sender: c.session.sender}
+	s.Draws = group != "" && c.srv.plane != nil
 	if c.srv.hub.Subscribe(filter, s) != nil {
 		return nil, false, packets.ErrQuotaExceeded
+	}
+	if s.Draws {
+		c.batch.End() // what came before need not wait
+		if err := c.srv.share(c.session, s, poolKey{group, filter}); err != nil {
+			c.srv.hub.Unsubscribe(s)
+			return nil, false, err
+		}
 	}
 	if old != nil {
 		c.srv.hub.Unsubscribe(old)
@@ -131,6 +170,10 @@ func (c *conn) unsubscribe(pk *packets.Packet) error {
 		if s := c.session.subs[pk.Filters[i].Filter]; s != nil {
 			c.srv.hub.Unsubscribe(s)
 			delete(c.session.subs, pk.Filters[i].Filter)
+			if s.Draws {
+				group, filter, _ := splitShared(pk.Filters[i].Filter) // which was right when it was subscribed to
+				c.srv.unshare(c.session, c.session.poolOf(poolKey{group, filter}))
+			}
 		} else {
 			code = packets.CodeNoSubscriptionExisted
 		}

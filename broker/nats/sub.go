@@ -2,8 +2,10 @@ package nats
 
 import (
 	"bytes"
+	"context"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillgate/spillgate/broker/engine"
 )
@@ -57,8 +59,18 @@ func (c *conn) subscribe(cmd *command) error {
 	}
 	c.subs[s.sid] = s
 	c.accepted()
+	if s.grouped || !c.srv.hub.Forwards() {
+		return nil
+	}
+	c.batch.End()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	_ = c.srv.hub.Settle(ctx, filter) // what the client does next may tell others that it subscribes; after an error it gets what the log has later
 	return nil
 }
+
+// settleTime is how long a client waits, at most, until what other nodes store comes to its node.
+const settleTime = 5 * time.Second
 
 // unsubscribe takes UNSUB.
 func (c *conn) unsubscribe(cmd *command) {

@@ -1,6 +1,7 @@
 package nsq
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"time"
@@ -172,9 +173,18 @@ func (c *conn) subscribe(cmd *command) error {
 		return err
 	}
 	c.channel = ch
+	c.batch.End()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	if err := c.srv.hub.Settle(ctx, string(topic)); err != nil {
+		return fatal("E_SUB_FAILED", "what other nodes store does not come to this one: %v", err)
+	}
 	c.answer(c.batch, frameResponse, "OK")
 	return nil
 }
+
+// settleTime is how long SUB waits, at most, until what other nodes store comes to this one.
+const settleTime = 10 * time.Second
 
 // consume takes the commands of a consumer.
 func (c *conn) consume(cmd *command) error {

@@ -1,7 +1,9 @@
 package place
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 )
 
@@ -13,32 +15,24 @@ type Place struct {
 	Address   string `json:"address"`
 }
 
-// gather is how long publishers that want a place are collected.
+// gather is how long publishers that ask for their places are collected.
 const gather = 5 * time.Millisecond
 
-// batch are publishers of a topic that want a place.
+// batch are publishers of a topic that ask for their places.
 type batch struct {
 	joins map[string]Join
 	done  chan struct{}
 	state *State
+	wrong map[string]error // by publisher: its own mistakes, which are not those of the others
 	err   error
 }
 
 // Place returns the node of a publisher, and gives it one if it has none or says something else of itself than what is
-// known (Join.Agrees). A Place without Node means that no node has room.
+// known (Join.Agrees). A Place without Node means that no node has room. Those who ask at the same time are answered from
+// one reading of the state, which may be large.
 func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error) {
-	s, _, err := p.Load(ctx)
-	if err != nil {
-		return Place{}, err
-	}
-	if t := s.Topics[topic]; t != nil {
-		if known, ok := t.Publishers[j.Publisher]; ok && known.Node != "" && j.Agrees(known) {
-			return s.where(topic, j.Publisher), nil
-		}
-	}
-	// Its own mistakes are its own, not those of the others in its batch.
-	if err := s.checkJoins(topic, []Join{j}); err != nil {
-		return Place{}, err
+	if ctx.Err() != nil {
+		return Place{}, ctx.Err()
 	}
 	b := p.join(ctx, topic, j)
 	select {
@@ -46,8 +40,8 @@ func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error)
 	case <-ctx.Done():
 		return Place{}, ctx.Err()
 	}
-	if b.err != nil {
-		return Place{}, b.err
+	if err := cmp.Or(b.err, b.wrong[j.Publisher]); err != nil {
+		return Place{}, err
 	}
 	return b.state.where(topic, j.Publisher), nil
 }
@@ -98,9 +92,29 @@ func (p *Placer) end(ctx context.Context, topic string, b *batch) {
 	if b.err != nil {
 		return
 	}
-	joins := make([]Join, 0, len(b.joins))
-	for _, j := range b.joins {
-		joins = append(joins, j)
+	if _, err := p.update(ctx, b.change(topic)); !errors.Is(err, errNothingNew) {
+		b.err = err
 	}
-	b.state, b.err = p.update(ctx, func(s *State) error { return s.Join(topic, joins...) })
+}
+
+// errNothingNew is of a batch of publishers that all have their places, so that nothing is to be written.
+var errNothingNew = errors.New("place: nothing changes")
+
+// change returns what a batch makes of a state.
+func (b *batch) change(topic string) func(*State) error {
+	return func(s *State) error {
+		b.state, b.wrong = s, map[string]error{}
+		var joins []Join
+		for _, j := range b.joins {
+			if err := s.checkJoins(topic, []Join{j}); err != nil {
+				b.wrong[j.Publisher] = err
+			} else if known := s.Topics[topic].Publishers[j.Publisher]; known.Node == "" || !j.Agrees(known) {
+				joins = append(joins, j)
+			}
+		}
+		if len(joins) == 0 {
+			return errNothingNew
+		}
+		return s.Join(topic, joins...)
+	}
 }

@@ -51,7 +51,7 @@ type Placer struct {
 	// turn is held during a change: those of one process wait for each other instead of overtaking each other.
 	turn chan struct{}
 
-	// joining collects publishers that want a place, so that a thousand that connect at once are one change.
+	// joining collects publishers that ask for their places, so that a thousand that connect at once are one reading and one change.
 	mu      sync.Mutex
 	joining map[string]*batch
 }

@@ -106,13 +106,14 @@ func runFaults(ctx context.Context, o experiment.Options) (*experiment.Result, e
 			t.Add(n+1, which.spec.Name, f.name, before, gap.Seconds(), over)
 		}
 	}
-	acknowledged, lost, twice, err := p.settle(ctx)
+	acknowledged, lost, unworked, twice, err := p.settle(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := &experiment.Result{Quick: o.Quick, Table: []*table.Table{t}}
 	r.Notes = append(r.Notes, fmt.Sprintf("%d messages were acknowledged; %d came more than once, as QoS 1 allows", acknowledged, twice))
 	r.Ceiling("acknowledged messages that were lost", "", 0, 0, float64(lost))
+	r.Ceiling("acknowledged messages that no member got", "", 0, 0, float64(unworked))
 	r.Ceiling("most released in 5 s or more, by rate and burst", "", 1, 0.1, most)
 	return r, nil
 }

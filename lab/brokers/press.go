@@ -24,15 +24,16 @@ type press struct {
 
 	mu           sync.Mutex
 	acknowledged map[string]bool
-	got          map[string]int
-	last         time.Time // of an acknowledgement
+	got          map[string]int // by the subscriber
+	worked       map[string]int // by members of the shared subscription
+	last         time.Time      // of an acknowledgement
 	gap          time.Duration
 	mark         int // acknowledged when the fault at hand began
 	since        time.Time
 }
 
 func newPress(c *cluster) *press {
-	return &press{c: c, acknowledged: map[string]bool{}, got: map[string]int{}, cancel: func() {}}
+	return &press{c: c, acknowledged: map[string]bool{}, got: map[string]int{}, worked: map[string]int{}, cancel: func() {}}
 }
 
 const (
@@ -43,18 +44,27 @@ const (
 	enterTime = 30 * time.Second
 )
 
-// start connects the subscriber and the publishers, and has them publish.
+// subscribers are the subscriber and the members of the shared subscription.
+const subscribers = 3
+
+// start connects the subscribers and the publishers, and has them publish.
 func (p *press) start(ctx context.Context) error {
 	ctx, p.cancel = context.WithCancel(ctx)
-	sub, err := p.connect(ctx, "subscriber", 0, false)
-	if err != nil {
-		return err
-	}
-	if _, err := sub.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: placedTopic, QoS: 1}}}); err != nil {
-		return err
+	for k := range subscribers {
+		name, filter, got := "subscriber", placedTopic, p.got
+		if k > 0 {
+			name, filter, got = fmt.Sprint("member", k), "$share/members/"+placedTopic, p.worked
+		}
+		sub, err := p.connect(ctx, name, k, got)
+		if err != nil {
+			return err
+		}
+		if _, err := sub.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
+			return err
+		}
 	}
 	for k := range faultPubs {
-		pub, err := p.connect(ctx, fmt.Sprint("publisher", k), k, true)
+		pub, err := p.connect(ctx, fmt.Sprint("publisher", k), k, nil)
 		if err != nil {
 			return err
 		}
@@ -67,15 +77,15 @@ func (p *press) start(ctx context.Context) error {
 	return p.flows(ctx)
 }
 
-// connect connects a client to one of the nodes, beginning with a number.
-func (p *press) connect(ctx context.Context, id string, first int, follow bool) (*autopaho.ConnectionManager, error) {
+// connect connects a client to one of the nodes, beginning with a number: a subscriber, whose messages are counted, or without got a publisher.
+func (p *press) connect(ctx context.Context, id string, first int, got map[string]int) (*autopaho.ConnectionManager, error) {
 	cfg := autopaho.ClientConfig{KeepAlive: 5, SessionExpiryInterval: 600, ConnectTimeout: 5 * time.Second, ReconnectBackoff: autopaho.NewConstantBackoff(100 * time.Millisecond),
 		ClientConfig: paho.ClientConfig{ClientID: id, PacketTimeout: answerTime, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
-			func(m paho.PublishReceived) (bool, error) { p.came(string(m.Packet.Payload)); return true, nil }}}}
+			func(m paho.PublishReceived) (bool, error) { p.came(got, string(m.Packet.Payload)); return true, nil }}}}
 	for i := range p.c.nodes {
 		cfg.ServerUrls = append(cfg.ServerUrls, &url.URL{Scheme: "mqtt", Host: p.c.nodes[(first+i)%len(p.c.nodes)].cfg.Listen[0]})
 	}
-	if follow {
+	if got == nil {
 		client.Follow(&cfg, client.Says{})
 	}
 	c, err := autopaho.NewConnection(ctx, cfg)
@@ -106,11 +116,11 @@ func (p *press) publish(ctx context.Context, pub *autopaho.ConnectionManager, na
 	}
 }
 
-// came notes a message that the subscriber got.
-func (p *press) came(m string) {
+// came notes a message that a subscriber got.
+func (p *press) came(got map[string]int, m string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.got[m]++
+	got[m]++
 }
 
 // begin begins to look at a fault, and returns how many messages were acknowledged before.
@@ -144,9 +154,9 @@ func (p *press) end() (gap time.Duration, over float64) {
 }
 
 // settle ends the publishers, and returns how many messages were acknowledged, how many of these never
-// came to the subscriber, and how many came twice.
-func (p *press) settle(ctx context.Context) (acknowledged, lost, twice int, err error) {
-	for _, c := range p.clients[1:] {
+// came to the subscriber, or to no member, and how many came twice.
+func (p *press) settle(ctx context.Context) (acknowledged, lost, unworked, twice int, err error) {
+	for _, c := range p.clients[subscribers:] {
 		goodbye, cancel := context.WithTimeout(ctx, time.Second)
 		_ = c.Disconnect(goodbye)
 		cancel()
@@ -154,24 +164,29 @@ func (p *press) settle(ctx context.Context) (acknowledged, lost, twice int, err 
 	missing := func(context.Context) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		acknowledged, lost, twice = len(p.acknowledged), 0, 0
+		acknowledged, lost, unworked, twice = len(p.acknowledged), 0, 0, 0
 		for m := range p.acknowledged {
 			if p.got[m] == 0 {
 				lost++
 			}
-		}
-		for _, n := range p.got {
-			if n > 1 {
-				twice++
+			if p.worked[m] == 0 {
+				unworked++
 			}
 		}
-		return lost == 0
+		for _, got := range [...]map[string]int{p.got, p.worked} {
+			for _, n := range got {
+				if n > 1 {
+					twice++
+				}
+			}
+		}
+		return lost+unworked == 0
 	}
 	err = p.c.await(ctx, "what was acknowledged has come", restTime, missing)
-	if lost > 0 { // which is a result
+	if lost+unworked > 0 { // which is a result
 		err = nil
 	}
-	return acknowledged, lost, twice, err
+	return acknowledged, lost, unworked, twice, err
 }
 
 // stop ends all that press began.

@@ -1,0 +1,101 @@
+package backplane
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// The log is kept for what a shared subscription has not done with, and the subscription for as long as it has members, at this node or by a
+// session, and somewhat longer.
+func TestGroupEnds(t *testing.T) {
+	p := opened(t)
+	ctx := t.Context()
+	g, err := p.OpenGroup(ctx, "g", "a/#")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := GroupOf("g", "a/#")
+	topic, err := p.hub.Topic([]byte("a/b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at uint64
+	for _, what := range []string{"other", "a/b", "other"} {
+		m := &engine.Message{Topic: topic, Payload: []byte("x"), QoS: 1, Expires: mono.Never}
+		pk := packetOf(m, live.Now(), p.name(m))
+		msg := nats.NewMsg(subjectOf(logSubjects, what))
+		msg.Data = pk.append(nil)
+		ack, err := p.js.PublishMsg(ctx, msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = ack.Sequence
+	}
+	undrawn := func(members map[string]bool) uint64 {
+		t.Helper()
+		position, err := p.undrawn(ctx, at, members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return position
+	}
+	with := map[string]bool{name: true}
+	await(t, "the message to be kept", func() bool { return undrawn(with) == 0 }) // that of another topic need not be, which NATS does not tell
+	var drawn []*Drawn
+	await(t, "the message to be drawn", func() bool {
+		if err := g.Draw(ctx, 1, func(m *engine.Message, d *Drawn) {
+			if m.Topic.Name() != "a/b" || m.Position != 2 {
+				t.Errorf("drew %s at %d", m.Topic.Name(), m.Position)
+			}
+			drawn = append(drawn, d)
+		}); err != nil {
+			t.Log(err)
+		}
+		return len(drawn) == 1
+	})
+	if n := undrawn(with); n >= 2 {
+		t.Errorf("what is drawn is kept after %d", n)
+	}
+	drawn[0].Done()
+	await(t, "it to be done with", func() bool { return undrawn(with) == at })
+
+	is := func(what string, there bool, members map[string]bool) {
+		t.Helper()
+		undrawn(members)
+		if _, err := p.stream.Consumer(ctx, name); errors.Is(err, jetstream.ErrConsumerNotFound) == there {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	long := func() { // pass
+		for n := range p.groups.left {
+			p.groups.left[n] = p.groups.left[n].Add(-2 * idleTime)
+		}
+	}
+	is("it has members", true, with)
+	g.Close()
+	is("it has none for a moment", true, nil)
+	again, err := p.OpenGroup(ctx, "g", "a/#")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long()
+	is("it has one here, which nobody has told yet", true, nil)
+	again.Close()
+	is("it has one elsewhere", true, with)
+	long()
+	is("it has none again, for a moment", true, nil)
+	long()
+	is("it has had none for long", false, nil)
+
+	p.groups.n = maxGroups
+	if _, err := p.OpenGroup(ctx, "h", "a"); !errors.Is(err, ErrGroups) || len(p.groups.here) != 0 {
+		t.Errorf("one more than there may be: %v", err)
+	}
+}
