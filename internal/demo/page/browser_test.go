@@ -308,13 +308,20 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	}
 
-	// The server ends; the page keeps what it shows and does not complain.
+	if bad := complaints(); len(bad) > 0 {
+		t.Errorf("the browser complained: %q", bad)
+	}
+
+	// The server ends; the page keeps what it shows and does not complain, unless the browser was too busy to take
+	// the end of the stream before the server left.
 	s.Close()
 	if v, err := chromedp.Run(ctx, chromedp.Evaluate[shown](read)); err != nil || v.Summary != got.Summary {
 		t.Errorf("after the end the words are %q (%v), want them unchanged", v.Summary, err)
 	}
-	if bad := complaints(); len(bad) > 0 {
-		t.Errorf("the browser complained: %q", bad)
+	for _, bad := range complaints() {
+		if !strings.Contains(bad, "ERR_INCOMPLETE_CHUNKED_ENCODING") {
+			t.Errorf("the browser complained: %q", bad)
+		}
 	}
 }
 
