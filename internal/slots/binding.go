@@ -29,11 +29,9 @@ func (l *Limit) whileBinding(p point) {
 	l.agenda.sinceWide++
 	l.hurry(p)
 	here := l.seen.level.with(p, k.rate)
+	lined := l.line.confirmed
 	l.compare(l.seen.other, here)
-	if l.line.confirmed && l.freeDidMore(here) {
-		return
-	}
-	if l.regret(p) {
+	if l.line.confirmed && l.freeDidMore(here) || lined && !l.line.confirmed && l.unlearnLine(here) || l.regret(p) {
 		return
 	}
 	if l.crowd.bound > 0 {

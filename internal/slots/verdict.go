@@ -151,6 +151,22 @@ func (l *Limit) freeDidMore(p point) bool {
 	return true
 }
 
+// unlearnLine replaces the knee of a line that was refuted at p, if the line had lowered the limit, and reports whether
+// it had. The ranks count no more. What was done before, and how long requests take at p, tell what a trial downwards would
+// have found: a line of the ranks of nearly equal times held a service that works on 35 at a time at 20 of them
+// for good.
+func (l *Limit) unlearnLine(p point) bool {
+	b := l.lowered
+	l.lowered = point{}
+	if p.concurrency >= b.concurrency {
+		return false
+	}
+	l.knee.at = 0
+	l.learn(min(b.throughput*p.residence, b.concurrency), p)
+	l.limit, l.agenda.untried = l.target(), l.agenda.gap/2
+	return true
+}
+
 // regret undoes what last lowered the limit, and reports that, if fewer requests do much less at p. By Little's law as
 // many are right as began while one of them takes as long as at p.
 func (l *Limit) regret(p point) bool {
