@@ -31,7 +31,7 @@ func (l *Limit) whileBinding(p point) {
 	here := l.seen.level.with(p, k.rate)
 	lined := l.line.confirmed
 	l.compare(l.seen.other, here)
-	if l.line.confirmed && l.freeDidMore(here) || lined && !l.line.confirmed && l.unlearnLine(here) || l.regret(p) {
+	if lined && !l.line.confirmed && l.unlearnLine(here) || l.regret(p) {
 		return
 	}
 	if l.crowd.bound > 0 {
