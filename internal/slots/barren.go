@@ -1,7 +1,8 @@
 package slots
 
 // barrenRounds is how many times as many requests as run at once must end without fruit, one after the other, for
-// fewer to run.
+// fewer to run. Half and twice as many lose half a percent of the goodput of call graphs (0.5 ± 0.4 and 0.5 ± 0.3 %; 60
+// random ones).
 const barrenRounds = 2
 
 // barren bounds what runs while nothing that runs succeeds, because a service further down refuses a part of each.

@@ -29,11 +29,9 @@ func (l *Limit) whileBinding(p point) {
 	l.agenda.sinceWide++
 	l.hurry(p)
 	here := l.seen.level.with(p, k.rate)
+	lined := l.line.confirmed
 	l.compare(l.seen.other, here)
-	if l.line.confirmed && l.freeDidMore(here) {
-		return
-	}
-	if l.regret(p) {
+	if lined && !l.line.confirmed && l.unlearnLine(here) || l.regret(p) {
 		return
 	}
 	if l.crowd.bound > 0 {
@@ -113,21 +111,12 @@ func (l *Limit) guessKnee(p, here point) bool {
 	return true
 }
 
-// hurry brings the next trial forward if hardly anything is in time, or many callers give up: there may be a queue. If
-// ranks tell nothing because times are nearly equal, it forgets how many ran without one.
+// hurry brings the next trial forward if hardly anything is in time, or many callers give up: there may be a queue.
 func (l *Limit) hurry(p point) {
-	if p.residence <= most*float64(l.cfg.Slack) && p.given <= deserted {
-		return
-	}
-	l.agenda.untried += memory
-	if !l.ranked() {
-		l.unqueued.n = 0
+	if p.residence > most*float64(l.cfg.Slack) || p.given > deserted {
+		l.agenda.untried += memory
 	}
 }
-
-// ranked reports whether the ranks reach as far as what ran without a queue. Where requests end nearly in order they
-// do not, and tell nothing of how many run at once.
-func (l *Limit) ranked() bool { return l.reach.most() >= max(l.unqueued.n, 2) }
 
 // Slow says that departures are gap ns apart while every slot is taken, much longer than before; a window would tell
 // later. The knee stays, and each slot beyond it costs more than it did.

@@ -59,32 +59,6 @@ func TestOverlong(t *testing.T) {
 	}
 }
 
-// TestFewerThatDoLessAreNoLine: ranks said that 4 are served. With 4 slots less is done than when 8 ran and slots
-// were free; or the server has become slower, and it says nothing.
-func TestFewerThatDoLessAreNoLine(t *testing.T) {
-	for _, tt := range []struct {
-		name       string
-		throughput float64 // of that in calm
-		took       float64 // ms
-		want       bool
-	}{
-		{"half of it", 0.5, 40, true},
-		{"as much", 1, 40, false},
-		{"a quarter, each takes twice as long", 0.25, 80, false},
-	} {
-		l, err := New(Config{Slack: 15 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.line.confirmed, l.knee.at, l.limit, l.knee.rate = true, 4, 4, 1e-7
-		l.seen.free = point{concurrency: 8, throughput: 2e-7, residence: 40e6, samples: 256}
-		p := point{concurrency: 4, throughput: 2e-7 * tt.throughput, residence: tt.took * 1e6, took: tt.took * 1e6, samples: 64, limit: 4}
-		if got := l.freeDidMore(p); got != tt.want || l.line.confirmed == tt.want || tt.want && l.limit != 8 {
-			t.Errorf("%s: outdone: %v, a line: %v, limit %v; want %v, %v, and 8 if so", tt.name, got, l.line.confirmed, l.limit, tt.want, !tt.want)
-		}
-	}
-}
-
 // TestWideTrial: half as many again as a line's ranks say do more and take no longer, so it is none; or they take
 // longer and do no more, and the next such trial is later.
 func TestWideTrial(t *testing.T) {

@@ -109,19 +109,6 @@ func (l *Limit) flooded() bool {
 		w.newest > grown*float64(w.last.Sub(w.start))
 }
 
-// collapses reports whether far less is done in the running window than in the one before, when at most half as many
-// ran, and nothing else is known yet. A cold start lets requests in until they are seen to be too many, and where
-// they hold each other up, more of them take even longer to work off.
-func (l *Limit) collapses() bool {
-	w, a := &l.window, &l.seen.past
-	if l.knee.at > 0 || l.unqueued.n > 0 || l.use.lent > 0 || l.trial.kind != noTrial || w.residence() < hopeless*whole*float64(l.cfg.Slack) ||
-		float64(l.use.slots-l.use.answering) < 2*a.concurrency {
-		return false
-	}
-	expected := a.throughput * float64(w.last.Sub(w.start))
-	return float64(w.done) < min(expected/2, expected-2*surely*math.Sqrt(expected))
-}
-
 // giveWay quarters the limit when all work is in vain. A server that does not hear that callers gave up goes on
 // working for nobody as long as it is given more, and how long its work takes cannot be told until it has caught up.
 // Then the limit doubles with every few completions until they take longer again. If a quarter as many are late as

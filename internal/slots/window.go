@@ -108,7 +108,7 @@ func (l *Limit) endWindow(now mono.Time) {
 		l.giveWay(now, w.point(length, float64(l.Limit())), w.late > w.given)
 		return
 	}
-	if l.flooded() || l.collapses() {
+	if l.flooded() {
 		p := w.point(length, float64(l.Limit()))
 		p.took = p.residence // those that have ended met fewer
 		l.giveWay(now, p, true)
