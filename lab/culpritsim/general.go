@@ -144,10 +144,7 @@ func runGeneral(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	t := &table.Table{Title: fmt.Sprintf("General cases, %d seeds each", n), Columns: []table.Column{{Name: "case"}, {Name: "culprits cancelled, of each kind", Unit: "seeds"}, {Name: "missed", Unit: "seeds"},
 		{Name: "wrong cancels"}, {Name: "not begun", Unit: "foreground requests"}, {Name: "throughput, median", Unit: "of the run without", Format: "%.3f"}}}
 	for _, s := range general() {
-		seeds := make([]uint64, n)
-		for k := range seeds {
-			seeds[k] = o.Seed + uint64(k)
-		}
+		seeds := seedsOf(o.Seed, n)
 		played, err := experiment.Each(ctx, o, seeds, func(seed *uint64) (string, float64) { return fmt.Sprintf("%s seed %d", s.name, *seed), 1 },
 			func(_ context.Context, seed *uint64) (tally, error) { return playGeneral(s, *seed) })
 		if err != nil {

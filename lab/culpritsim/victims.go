@@ -343,8 +343,7 @@ func runVictims(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	}
 	var runs []gateRun
 	for _, c := range gateCases() {
-		for k := range n {
-			seed := o.Seed + uint64(k)
+		for _, seed := range seedsOf(o.Seed, n) {
 			runs = append(runs, gateRun{c, seed, 0}, gateRun{c, seed, gateHold})
 		}
 	}
