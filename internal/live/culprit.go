@@ -291,16 +291,16 @@ func (f *finder) see() {
 	g.mu.Lock()
 	now := g.now()
 	f.clear(now)
-	others, measured := g.others, g.othersAt
+	others, lack, measured := g.others, g.lack, g.othersAt
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
 	g.mu.Unlock()
 	f.kinds = f.file.see(&f.sample, f.kinds, g.Objective())
 	if now.Sub(measured) > 2*hostGap || measured == 0 { // nothing measures how long bytes lie in sockets
 		f.busy.look(now)
-		others = f.busy.others
+		others, lack = f.busy.others, f.busy.lack
 	}
-	f.starvation.Enter(&f.sample, -1, min(others, 1), 0)
+	f.starvation.Enter(&f.sample, -1, min(others, 1), 0, lack)
 }
 
 // observe has the engine decide, and writes down what it decided.
