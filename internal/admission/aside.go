@@ -16,13 +16,14 @@ import (
 //	                                           └────── patience is over ──────────────────────▶ refused
 //
 // They delay none that can be in time, so what sets them aside may be weak evidence: fewer departures than usual, by more
-// than chance makes once in twenty times (little). In an overload as many requests end as usual, and in a service
-// that has become slow patience ends, so requests are refused on arrival there, but for a moment. To the credits and to the measure of the
-// demand a request that was set aside on arrival is a refused one.
+// than chance makes once in twenty times (little); or that suddenly requests would be refused although no more come than usual. In an overload
+// more come and as many end as usual, and in a service that has become slow patience ends, so requests are refused on arrival there, but for a
+// moment. To the credits and to the measure of the demand a request that was set aside on arrival is a refused one.
 type aside struct {
 	hopeful, late Queue
 	doubted       mono.Time // since when there is evidence; mono.Never: there is none
-	until         mono.Time // up to when requests wait for that
+	began         mono.Time // when requests began to wait for that, or because it is sudden
+	until         mono.Time // and up to when they do
 	mercy         mono.Time // and for a culprit that was cancelled
 }
 
@@ -30,10 +31,20 @@ type aside struct {
 // a backlog of three objectives takes 27.
 const merciful = 30
 
+const (
+	// unusual is how many times as many requests as usually end must come for that to be the reason of refusals. It is three deviations of a rate
+	// that is measured over 64 arrivals.
+	unusual = 1.4
+	// atFirst is the largest share of refused requests at which refusals are sudden: two of the last 64 arrivals.
+	atFirst = 2.0 / arrivalMemory
+)
+
 // little is the evidence of fewer departures that sets requests aside: e^-3 is one in twenty.
 const little = 3
 
-func newAside() aside { return aside{doubted: mono.Never, until: math.MinInt64, mercy: math.MinInt64} }
+func newAside() aside {
+	return aside{doubted: mono.Never, began: math.MinInt64, until: math.MinInt64, mercy: math.MinInt64}
+}
 
 // Len returns how many wait aside.
 func (a *aside) Len() int { return a.hopeful.Len() + a.late.Len() }
@@ -53,7 +64,7 @@ func (g *Gate) weigh(now mono.Time) {
 	doubts := g.hold.missing >= little && float64(now.Sub(g.hold.missed)) > spans
 	switch {
 	case doubts && a.doubted == mono.Never:
-		a.doubted, a.until = now, now.Add(g.hold.length)
+		a.doubted, a.began, a.until = now, now, now.Add(g.hold.length)
 	case !doubts && a.doubted != mono.Never:
 		a.doubted, a.until = mono.Never, now
 	}
@@ -65,8 +76,8 @@ func (g *Gate) suspect(now mono.Time, found bool) {
 	switch {
 	case found:
 		a.mercy = now.Add(merciful * g.cfg.Objective)
-	case a.doubted != mono.Never:
-		a.until = max(a.until, min(now.Add(g.hold.length), a.doubted.Add(suspects*g.hold.length)))
+	case a.doubted != mono.Never, now < a.until:
+		a.until = max(a.until, min(now.Add(g.hold.length), a.began.Add(max(suspects*g.hold.length, mostHold*g.cfg.Objective))))
 	}
 }
 
@@ -86,7 +97,20 @@ func (g *Gate) patient(now mono.Time, r work.Reason) bool {
 		return false
 	}
 	g.count(now)
+	if a := &g.aside; g.sudden(now) {
+		a.began, a.until = now, now.Add(g.hold.length)
+	}
 	return g.hold.open || now < g.aside.until || now < g.aside.mercy && g.aside.doubted != mono.Never
+}
+
+// sudden reports whether requests would be refused that no greater demand explains, as hardly any were before. That may take a tenth of the time.
+func (g *Gate) sudden(now mono.Time) bool {
+	d, a := &g.demand, &g.aside
+	if d.refused > atFirst || a.until > math.MinInt64 && now < a.until.Add(seldom*g.hold.length) {
+		return false
+	}
+	ends := g.hold.departed / float64(usual*g.cfg.Objective)
+	return d.between*ends*unusual >= 1
 }
 
 // hopeless reports whether t, if it started at now, would likely be late: one that waits behind it has a better chance.

@@ -155,6 +155,15 @@ func (g *Gate) OnCulprit(now mono.Time, found bool) {
 	}
 }
 
+// OnDoubt says that one request may be suspected soon: those that wait aside wait for longer.
+func (g *Gate) OnDoubt(now mono.Time) {
+	if g.hold.length > 0 {
+		g.watch(now)
+		g.count(now)
+		g.suspect(now, false)
+	}
+}
+
 // Holding reports whether requests are kept at now that the delay AQM would refuse.
 func (g *Gate) Holding(now mono.Time) bool { return g.hold.open && now < g.hold.until }
 

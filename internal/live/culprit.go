@@ -428,8 +428,12 @@ func (f *finder) settle(d *culprit.Decision) bool {
 	g := f.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if d.Suspects() && g.cancels {
+	switch {
+	case !g.cancels:
+	case d.Suspects():
 		g.node.Suspect(g.now())
+	case d.Doubts():
+		g.node.Doubt(g.now())
 	}
 	g.tasks.readmit.Observe(f.sample.At, d.State == culprit.Normal || d.State == culprit.Idle)
 	f.stats.Limits, f.stats.Tokens = g.tasks.readmit.Limits(), g.tasks.readmit.Tokens()
