@@ -23,7 +23,8 @@ type aside struct {
 	hopeful, late Queue
 	doubted       mono.Time // since when there is evidence; mono.Never: there is none
 	began         mono.Time // when requests began to wait for that, or because it is sudden
-	until         mono.Time // and up to when they do
+	until         mono.Time // up to when they wait for that
+	grace         mono.Time // and because it is sudden
 	mercy         mono.Time // and for a culprit that was cancelled
 }
 
@@ -43,7 +44,7 @@ const (
 const little = 3
 
 func newAside() aside {
-	return aside{doubted: mono.Never, began: math.MinInt64, until: math.MinInt64, mercy: math.MinInt64}
+	return aside{doubted: mono.Never, began: math.MinInt64, until: math.MinInt64, grace: math.MinInt64, mercy: math.MinInt64}
 }
 
 // Len returns how many wait aside.
@@ -65,7 +66,7 @@ func (g *Gate) weigh(now mono.Time) {
 	switch {
 	case doubts && a.doubted == mono.Never:
 		a.doubted, a.began, a.until = now, now, now.Add(g.hold.length)
-	case !doubts && a.doubted != mono.Never:
+	case g.hold.missing == 0 && a.doubted != mono.Never: // all evidence is gone: each departure takes some away
 		a.doubted, a.until = mono.Never, now
 	}
 }
@@ -76,14 +77,14 @@ func (g *Gate) suspect(now mono.Time, found bool) {
 	switch {
 	case found:
 		a.mercy = now.Add(merciful * g.cfg.Objective)
-	case a.doubted != mono.Never, now < a.until:
+	case a.doubted != mono.Never, now < max(a.until, a.grace):
 		a.until = max(a.until, min(now.Add(g.hold.length), a.began.Add(max(suspects*g.hold.length, mostHold*g.cfg.Objective))))
 	}
 }
 
 // patience is up to when requests wait aside.
 func (g *Gate) patience() mono.Time {
-	at := max(g.aside.until, g.aside.mercy)
+	at := max(g.aside.until, g.aside.grace, g.aside.mercy)
 	if g.hold.open {
 		at = max(at, g.hold.until)
 	}
@@ -98,15 +99,15 @@ func (g *Gate) patient(now mono.Time, r work.Reason) bool {
 	}
 	g.count(now)
 	if a := &g.aside; g.sudden(now) {
-		a.began, a.until = now, now.Add(g.hold.length)
+		a.began, a.grace = now, now.Add(g.hold.length)
 	}
-	return g.hold.open || now < g.aside.until || now < g.aside.mercy && g.aside.doubted != mono.Never
+	return g.hold.open || now < max(g.aside.until, g.aside.grace) || now < g.aside.mercy && g.aside.doubted != mono.Never
 }
 
 // sudden reports whether requests would be refused that no greater demand explains, as hardly any were before. That may take a tenth of the time.
 func (g *Gate) sudden(now mono.Time) bool {
 	d, a := &g.demand, &g.aside
-	if d.refused > atFirst || a.until > math.MinInt64 && now < a.until.Add(seldom*g.hold.length) {
+	if d.refused > atFirst || a.grace > math.MinInt64 && now < a.grace.Add(seldom*g.hold.length) {
 		return false
 	}
 	ends := g.hold.departed / float64(usual*g.cfg.Objective)
