@@ -31,6 +31,11 @@ func general() []scene {
 			}
 			return cfg
 		}},
+		{"half", "a request keeps half of a pool, of which the others need three fifths", false, 0, func(t trial) hold.Config {
+			return hold.Config{Resources: []hold.Resource{slots("connections", 8)},
+				Loads:  []hold.Load{open(400, program(victims, take(0), run(12*ms), give(0)))},
+				Guests: []hold.Guest{t.guest(program(heavy, take(0), take(0), take(0), take(0), steady(t.long())))}}
+		}},
 		{"starved", "a long reader starves writers", false, 0, func(t trial) hold.Config {
 			return hold.Config{Resources: []hold.Resource{lock("map")},
 				Loads:  []hold.Load{clients(4*t.load, 20*ms, program(victims, take(0), run(2*ms), give(0))), open(100*t.load, program(readers, join(0), run(2*ms), give(0)))},
