@@ -25,7 +25,8 @@
 // gate.
 //
 // While nothing ends at all, requests that would be refused for their delay wait, if
-// Config.Hold allows it: one request may be to blame, and about to be cancelled. See hold.
+// Config.Hold allows it: one request may be to blame, and about to be cancelled. See hold. While far fewer end than
+// usual they wait aside, for what the others leave, and so does whoever is late when the culprit is gone. See aside.
 //
 // The time a request is held back for its workflow's rate is no queueing delay:
 // the AQM and the credits do not see it.

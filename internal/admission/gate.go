@@ -40,6 +40,7 @@ type Gate struct {
 	ticked    mono.Time     // when the pool was last woken
 	bound     time.Duration // for how long credits bound, in this period of the rates
 	hold      hold
+	aside     aside
 }
 
 // New returns an open gate, or every mistake in its configuration.
@@ -56,7 +57,7 @@ func New(asked Config) (*Gate, error) {
 		return nil, err
 	}
 	limit.SetOrdered(cfg.Rates != nil || cfg.Schedule.Fair || cfg.Schedule.Order != schedule.FIFO)
-	return &Gate{cfg: cfg, asked: asked, limit: limit, pool: pool, queue: queue, shaper: shaper, lends: limit.Lends(), lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}, hold: newHold(cfg.Hold)}, nil // time may begin anywhere
+	return &Gate{cfg: cfg, asked: asked, limit: limit, pool: pool, queue: queue, shaper: shaper, lends: limit.Lends(), lendAt: math.MinInt64, worth: newWorth(cfg.Objective), usage: newUsage(), pace: pace{slots: limit.Limit(), scale: 1}, hold: newHold(cfg.Hold), aside: newAside()}, nil // time may begin anywhere
 }
 
 // Config returns the configuration with its defaults filled in.
@@ -72,8 +73,8 @@ func (g *Gate) Pool() *credit.Pool { return g.pool }
 // Slots returns the limit on running requests, for looking at.
 func (g *Gate) Slots() *slots.Limit { return g.limit }
 
-// Waiting returns the number of requests in the queue for a slot.
-func (g *Gate) Waiting() int { return g.queue.Len() }
+// Waiting returns the number of requests that wait for a slot, in the queue or aside.
+func (g *Gate) Waiting() int { return g.queue.Len() + g.aside.Len() }
 
 // Shaping returns the number of requests that wait for their workflow's rate.
 func (g *Gate) Shaping() int {
@@ -177,6 +178,11 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.decide(now)
 	}
 	if r := g.judge(now, t, true); r != work.None {
+		if g.shaper == nil && g.patient(now, r) {
+			g.enter(t)
+			g.setAside(now, t)
+			return Wait
+		}
 		return g.refuse(now, t, r)
 	}
 	if g.shaper != nil {
@@ -193,10 +199,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 // admit lets t run or wait for a slot, in which it has been since an instant.
 func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	t.since = since
-	if t.Client == nil {
-		g.unasked++
-	}
-	g.usage.let(&t.senders)
+	g.enter(t)
 	if g.queue.Len() == 0 && g.limit.Free() {
 		return g.run(now, t, 0)
 	}
@@ -205,6 +208,14 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	g.waiters.push(t)
 	t.state, t.overtaken = waiting, t.task.Overtaken()
 	return Wait
+}
+
+// enter counts t, which is let in.
+func (g *Gate) enter(t *Ticket) {
+	if t.Client == nil {
+		g.unasked++
+	}
+	g.usage.let(&t.senders)
 }
 
 // busy reports whether a request that comes now would have to wait for a slot.
@@ -240,10 +251,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 		shaping, t.reason = g.shaper.observe(now, t)
 		wait += shaping
 	}
-	if t.Client == nil {
-		g.unasked++
-	}
-	g.usage.let(&t.senders)
+	g.enter(t)
 	g.run(now, t, queued)
 	switch {
 	case t.reason != work.None:
@@ -267,31 +275,67 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		g.pushed[n-1], g.pushed = nil, g.pushed[:n-1]
 		return t, Shed
 	}
-	if g.queue.Len() == 0 {
-		return nil, Wait
-	}
-	if task := g.queue.Expired(now); task != nil {
-		t := task.Owner.(*Ticket)
-		return t, g.dismiss(now, t, late(now, t.Deadline))
-	}
 	g.watch(now)
-	oldest := g.queue.Oldest()
-	t := oldest.Owner.(*Ticket)
-	if r := g.stale(now, t); r != work.None {
-		g.queue.Remove(oldest)
+	if t, r := g.weary(now); t != nil {
+		return t, g.forgo(now, t, r)
+	}
+	for g.queue.Len() > 0 {
+		if task := g.queue.Expired(now); task != nil {
+			t := task.Owner.(*Ticket)
+			return t, g.dismiss(now, t, late(now, t.Deadline))
+		}
+		oldest := g.queue.Oldest()
+		t := oldest.Owner.(*Ticket)
+		if r := g.stale(now, t); r != work.None {
+			if g.queue.Remove(oldest); g.lays(now, t, r) {
+				continue
+			}
+			return t, g.dismiss(now, t, r)
+		}
+		if !g.limit.Free() {
+			return nil, Wait
+		}
+		if t := g.takeAside(now); g.precedes(now, t) {
+			return t, g.serve(now, t)
+		}
+		task, _ := g.queue.Next(now) // runs: what cannot was taken out above
+		t = task.Owner.(*Ticket)
+		r := g.stale(now, t)
+		if r == work.None && g.hold.open && g.hopeless(now, t) {
+			r = work.Delay // but kept
+		}
+		if r == work.None {
+			g.waiters.remove(t)
+			return t, g.run(now, t, now.Sub(task.Arrived))
+		}
+		if g.queue.Settle(task, 0); g.lays(now, t, r) {
+			continue
+		}
 		return t, g.dismiss(now, t, r)
 	}
-	if !g.limit.Free() {
-		return nil, Wait
+	if t := g.takeAside(now); t != nil && g.limit.Free() {
+		return t, g.serve(now, t)
 	}
-	task, _ := g.queue.Next(now) // runs: what cannot was taken out above
-	t = task.Owner.(*Ticket)
-	if r := g.stale(now, t); r != work.None {
-		g.queue.Settle(task, 0)
-		return t, g.dismiss(now, t, r)
+	return nil, Wait
+}
+
+// lays has t, which was taken out of the queue for r, wait aside if it may, and reports whether it does.
+func (g *Gate) lays(now mono.Time, t *Ticket, r work.Reason) bool {
+	if !g.patient(now, r) {
+		return false
 	}
 	g.waiters.remove(t)
-	return t, g.run(now, t, now.Sub(task.Arrived))
+	g.setAside(now, t)
+	return true
+}
+
+// serve runs t, which waits aside.
+func (g *Gate) serve(now mono.Time, t *Ticket) Verdict {
+	g.comeBack(t)
+	if g.queue.Len() == 0 {
+		g.demand.idle = now // what comes now waits for a slot for the sake of t alone
+	}
+	return g.run(now, t, now.Sub(t.since))
 }
 
 // released takes the requests that their rates let through out of the shaper. It returns each one
@@ -350,6 +394,8 @@ func (g *Gate) Refuse(now mono.Time, t *Ticket, r work.Reason) bool {
 	case t.state == shaped:
 		g.shaper.cancel(t)
 		t.Refuse(now, r)
+	case t.aside != nil:
+		g.forgo(now, t, r)
 	case g.queue.Remove(&t.task):
 		g.dismiss(now, t, r)
 	default:
@@ -363,6 +409,9 @@ func (g *Gate) Refuse(now mono.Time, t *Ticket, r work.Reason) bool {
 func (g *Gate) Oldest() *Ticket {
 	if oldest := g.queue.Oldest(); oldest != nil {
 		return oldest.Owner.(*Ticket)
+	}
+	if t := g.aside.head(); t != nil {
+		return t
 	}
 	if g.shaper != nil {
 		return g.shaper.any()

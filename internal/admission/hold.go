@@ -39,6 +39,7 @@ type hold struct {
 	hazard   float64   // departures that should have been since the last
 	departed float64   // departures in the time of usual objectives, which fade
 	missing  float64   // evidence that half as many leave as usual, or fewer
+	missed   mono.Time // since when there is any
 	slowed   mono.Time // when that was enough last
 	went     int       // departures since it was opened
 	counted  mono.Time // up to when
@@ -132,7 +133,10 @@ func (g *Gate) OnCulprit(now mono.Time, found bool) {
 	if h.length == 0 {
 		return
 	}
-	switch g.watch(now); {
+	g.watch(now)
+	g.count(now)
+	g.suspect(now, found)
+	switch {
 	case h.open:
 	case found:
 		h.left = h.length
@@ -148,6 +152,15 @@ func (g *Gate) OnCulprit(now mono.Time, found bool) {
 		h.until = most
 	} else {
 		h.until = min(now.Add(h.length), h.began.Add(suspects*h.length), most)
+	}
+}
+
+// OnDoubt says that one request may be suspected soon: those that wait aside wait for longer.
+func (g *Gate) OnDoubt(now mono.Time) {
+	if g.hold.length > 0 {
+		g.watch(now)
+		g.count(now)
+		g.suspect(now, false)
 	}
 }
 
@@ -167,13 +180,17 @@ func (g *Gate) count(now mono.Time) {
 		h.hazard += float64(g.limit.InUse()) * float64(now.Sub(h.counted)) / mean
 	}
 	span := float64(now.Sub(h.counted)) / float64(usual*g.cfg.Objective)
-	if g.queue.Len() > 0 {
+	if g.Waiting() > 0 {
+		if h.missing == 0 {
+			h.missed = h.counted
+		}
 		if h.missing += (1 - fewer) * h.departed * span; h.missing > scarce {
 			h.missing, h.slowed = scarce, now
 		}
 	}
 	h.departed *= math.Exp(-span)
 	h.counted = now
+	g.weigh(now)
 }
 
 // slowed reports whether far fewer requests than usual left a moment ago although some waited,
@@ -190,7 +207,7 @@ func (g *Gate) departs(now mono.Time) {
 	if g.hold.length == 0 {
 		return // it never opens
 	}
-	if g.watch(now); !g.hold.open && g.queue.Len() > 0 && g.stalled(now) {
+	if g.watch(now); !g.hold.open && g.Waiting() > 0 && g.stalled(now) {
 		g.keep(now, g.hold.length/2)
 	}
 	g.count(now)
@@ -198,6 +215,7 @@ func (g *Gate) departs(now mono.Time) {
 	h.hazard, h.missing = 0, max(h.missing+perDeparture, 0)
 	h.departed++
 	h.went++
+	g.weigh(now)
 	switch {
 	case h.open && !h.named && h.went > disproof: // the first of them opened it, or found it open
 		// It was the service itself that was slow.

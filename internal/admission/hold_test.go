@@ -20,6 +20,10 @@ type bench struct {
 	inside  []*benched
 	shed    int
 	held    time.Duration // for which the gate kept victims
+
+	late     func(*benched) bool // counted in tardy when it leaves
+	tardy    int
+	setAside int
 }
 
 type benched struct {
@@ -52,6 +56,9 @@ func (b *bench) run(length time.Duration, each func()) {
 			v := &benched{}
 			v.ticket.Arrived, v.ticket.Deadline, v.ticket.Owner = b.now, mono.Never, v
 			b.verdict(v, b.gate.Arrive(b.now, &v.ticket))
+			if v.ticket.aside != nil {
+				b.setAside++
+			}
 		}
 		if b.gate.NextWake() <= b.now {
 			b.gate.OnWake(b.now)
@@ -71,6 +78,9 @@ func (b *bench) leave() {
 		if v.ends > b.now {
 			kept = append(kept, v)
 			continue
+		}
+		if b.late != nil && b.late(v) {
+			b.tardy++
 		}
 		b.gate.Leave(b.now, &v.ticket, work.Done)
 	}
@@ -114,7 +124,7 @@ func TestSuspicionOpens(t *testing.T) {
 			}
 			b.run(2*time.Second, suspect)
 			b.held, b.shed, b.serves = 0, 0, 40*b.serves
-			b.run(2*benchObjective, suspect)
+			b.run(5*benchObjective, suspect) // patience without a suspicion is over
 			switch {
 			case !suspects:
 				shed += b.shed

@@ -72,7 +72,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	} else {
 		g.pace.busy, g.pace.last, g.pace.quiet = false, now, silence{last: now}
 	}
-	if g.hold.open && (g.hold.found || !g.hold.named) && !busy {
+	if g.hold.open && (g.hold.found || !g.hold.named) && !busy && g.aside.hopeful.Len() == 0 {
 		g.release(now)
 	}
 	g.queue.Settle(&t.task, ran)

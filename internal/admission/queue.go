@@ -65,7 +65,7 @@ func (t *Ticket) Begin(now mono.Time) {
 		t.Arrived = now
 	}
 	t.state, t.reason, t.started, t.plain = fresh, work.None, now, t.Client == nil
-	t.since, t.promised, t.pushed, t.spared, t.overtaken = now, 0, false, false, false
+	t.since, t.promised, t.pushed, t.spared, t.overtaken, t.aside = now, 0, false, false, false, nil
 }
 
 // Start notes that t runs from now on.

@@ -106,7 +106,8 @@ type Ticket struct {
 	senders    senders       // in Gate.usage
 	had        float64       // what its source had when it came, and its peer
 	peerHad    float64
-	place      int // in Gate.waiters
+	place      int    // in Gate.waiters
+	aside      *Queue // in which it waits aside, nil: in none
 	task       schedule.Task
 	rated      rates.Request
 	prev, next *Ticket

@@ -36,12 +36,12 @@ func (g *Gate) turns(at mono.Time) mono.Time {
 	if g.shaper != nil {
 		at = min(at, g.shaper.nextWake())
 	}
-	return at
+	return min(at, g.wakeAside())
 }
 
 // Queueing reports whether Next may return a ticket: not while nothing waits, as mostly.
 func (g *Gate) Queueing() bool {
-	return g.queue.Len() > 0 || len(g.pushed) > 0 || g.shaper != nil && len(g.shaper.busy) > 0
+	return g.Waiting() > 0 || len(g.pushed) > 0 || g.shaper != nil && len(g.shaper.busy) > 0
 }
 
 // OnWake does what is due at now. Early, late and repeated calls are harmless.

@@ -154,6 +154,9 @@ func (d *Decision) Suspects() bool {
 	return d.Why == Fixed || d.Why == Brief
 }
 
+// Doubts reports whether one task would clearly be to blame if it were older, or had had a processor for longer: it may be suspected soon.
+func (d *Decision) Doubts() bool { return d.Why == Young || d.Why == Starving }
+
 // Evidence is what the engine saw in a sample and the few before it.
 type Evidence struct {
 	// InFlight is how many foreground tasks run or wait; Late how many of them

@@ -3,6 +3,8 @@ package culprit
 import (
 	"fmt"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // Engine is the policy. It is not safe for concurrent use. Observe takes time in
@@ -29,6 +31,7 @@ type Engine struct {
 	candidates []Candidate
 
 	suspect int           // samples in a row that were suspect
+	met     mono.Time     // the last sample at which the objective was met
 	calm    time.Duration // how long the objective has been met
 	agreed  agreement
 	cancels cancels
@@ -112,7 +115,7 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		n.seenMore(v.dt, w.throughput())
 	default:
 		e.relax(v.dt)
-		d.State = Normal
+		d.State, e.met = Normal, s.At
 		e.keepLimit(d)
 		if len(e.cancels.taken) > 0 && v.late == 0 && s.Finished.Count > 0 {
 			e.endings.trust()
@@ -158,7 +161,7 @@ func (e *Engine) decide(d *Decision) {
 	e.suspect++
 	e.blame = resized(e.blame, v.r)
 	explained := explain(v, &e.recent, &e.normal, e.blame)
-	e.graph.build(v, e.cfg.Objective.Seconds())
+	e.graph.build(v, e.cfg.Objective.Seconds(), e.intake())
 	e.rank(v)
 	best, several := e.pick(v, e.normal.falling(&e.recent))
 	if best < 0 {

@@ -32,6 +32,7 @@ type graph struct {
 	sums       []partSum // by resource
 	dams       []bool    // by task
 	victimDams int       // how many of them are foreground tasks
+	taken      []float64 // by resource: see takes
 	flow       flow
 }
 
@@ -54,8 +55,8 @@ type poolOf struct {
 }
 
 // build computes the final blame of every task. A use that ends within the horizon
-// counts for less.
-func (g *graph) build(v *view, horizon float64) {
+// counts for less. in says what is normal.
+func (g *graph) build(v *view, horizon float64, in intake) {
 	cells := v.n * v.r
 	g.direct, g.final, g.keeps = resized(g.direct, cells), resized(g.final, cells), resized(g.keeps, cells)
 	g.dams = resized(g.dams, v.n)
@@ -63,6 +64,7 @@ func (g *graph) build(v *view, horizon float64) {
 	g.parts(v)
 	g.pools(v)
 	g.shares(v, horizon)
+	g.takes(v, in)
 	g.blame(v)
 	g.passOn(v)
 	g.flow.spread(v, g)

@@ -36,13 +36,15 @@ type account struct {
 }
 
 // Enter fills in Taken of a sample, and Starved and MayStarve of its tasks. Of the machine's processors others took the part taken since the look before, and
-// the part share of what was used of them; processor is the resource's index, -1 if the server has none.
-func (s *Starvation) Enter(sample *Sample, processor int, taken, share float64) {
+// the part share of what was used of them; processor is the resource's index, -1 if the server has none. most is the largest part of that time for which
+// any task can have lacked a processor, 1 if that is not known.
+func (s *Starvation) Enter(sample *Sample, processor int, taken, share, most float64) {
 	if s.tasks == nil {
 		s.tasks = map[uint64]account{}
 	}
 	s.look++
 	sample.Taken = taken
+	taken = min(taken, most)
 	s.told, s.lack = resized(s.told, len(sample.Tasks)), resized(s.lack, len(sample.Tasks))
 	s.tells = resized(s.tells, len(sample.Tasks))
 	for i := range sample.Holds {

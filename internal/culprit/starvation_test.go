@@ -17,7 +17,7 @@ func TestStarvation(t *testing.T) {
 		sample := Sample{At: mono.Time(at), Resources: []Resource{{Name: "threads", Kind: Queue}, {Name: "processor", Kind: System}},
 			Tasks: []Task{{ID: 7, Started: mono.Time(1000 * ms)}},
 			Holds: []Hold{{WaitTime: queue, WaitingSince: Unset, HeldSince: Unset}, {Resource: 1, Gets: uint64(cpu), WaitTime: lack, WaitingSince: Unset, HeldSince: Unset}}}
-		s.Enter(&sample, 1, taken, share)
+		s.Enter(&sample, 1, taken, share, 1)
 		if sample.Taken != taken {
 			t.Errorf("taken %v, expected %v", sample.Taken, taken)
 		}
@@ -41,14 +41,18 @@ func TestStarvation(t *testing.T) {
 		}
 	}
 	silent := Sample{At: mono.Time(1600 * ms), Tasks: []Task{{ID: 8, Started: mono.Time(1500 * ms)}}}
-	if s.Enter(&silent, 1, taken, share); silent.Tasks[0].Starved != 0 || silent.Tasks[0].MayStarve != 50*ms {
+	if s.Enter(&silent, 1, taken, share, 1); silent.Tasks[0].Starved != 0 || silent.Tasks[0].MayStarve != 50*ms {
 		t.Errorf("one that never tells of processors: %+v, expected that it may have starved for 50ms", silent.Tasks[0])
 	}
 	silent.At, silent.Tasks[0].Starved, silent.Tasks[0].MayStarve = mono.Time(2600*ms), 0, 0
-	if s.Enter(&silent, 1, 1, share); silent.Tasks[0].MayStarve != 950*ms {
+	if s.Enter(&silent, 1, 1, share, 1); silent.Tasks[0].MayStarve != 950*ms {
 		t.Errorf("%v, expected 50ms and nine tenths of a second", silent.Tasks[0].MayStarve)
 	}
-	s.Enter(&Sample{At: mono.Time(2700 * ms)}, 1, taken, share)
+	silent.At, silent.Tasks[0].MayStarve = mono.Time(3600*ms), 0
+	if s.Enter(&silent, 1, 1, share, 0.1); silent.Tasks[0].MayStarve != 1050*ms || silent.Taken != 1 {
+		t.Errorf("%v of %v taken, expected 100ms more, as no task can have lacked a processor for longer", silent.Tasks[0].MayStarve, silent.Taken)
+	}
+	s.Enter(&Sample{At: mono.Time(3700 * ms)}, 1, taken, share, 1)
 	if len(s.tasks) != 0 {
 		t.Errorf("%d tasks are remembered that are gone", len(s.tasks))
 	}
@@ -62,7 +66,7 @@ func TestStarvationOfNonsense(t *testing.T) {
 		big := []uint64{0, 1<<64 - 1, 5, 1 << 63}[i]
 		sample := Sample{At: at, Resources: []Resource{{Kind: System}, {Kind: Lock}}, Tasks: []Task{{ID: 1}},
 			Holds: []Hold{{Gets: big, WaitTime: time.Duration(big >> 1), WaitingSince: Unset, HeldSince: Unset}, {Resource: 1, WaitTime: time.Duration(big >> 1), WaitingSince: Unset, HeldSince: Unset}}}
-		s.Enter(&sample, 0, 1, 1)
+		s.Enter(&sample, 0, 1, 1, 1)
 		if err := sample.Check(); err != nil {
 			t.Error(err)
 		}

@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 9
+const stateVersion = 10
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -44,6 +44,7 @@ func (e *Engine) visit(c *codec) {
 	e.departures.visit(c)
 	whole(c, &e.suspect)
 	whole(c, &e.calm)
+	whole(c, &e.met)
 	whole(c, &e.agreed.samples)
 	whole(c, &e.agreed.against)
 	whole(c, &e.agreed.span)

@@ -24,11 +24,23 @@ type busy struct {
 	own    time.Duration // used at the last look at the host's
 	share  float64       // of the host's, at the last look at it
 	others float64       // the part of share that this process did not use
+
+	lack    float64       // the largest part of the time since the last look but one for which a goroutine can have lacked a processor that others had
+	lacking float64       // the same, since the last look
+	delay   time.Duration // of all threads, 0: not known
 }
 
-// hostTime is for how long the processors of the host were there so far, and for how long they had
-// nothing to do, in ticks.
-type hostTime struct{ all, idle uint64 }
+// hostTime is for how long the processors of the host were there so far, for how long they had
+// nothing to do, and for how long a hypervisor had them, in ticks.
+type hostTime struct{ all, idle, stolen uint64 }
+
+// stolenSince returns the share of the time since before in which a hypervisor had the processors.
+func (h hostTime) stolenSince(before hostTime) float64 {
+	if before.all == 0 || h.all <= before.all || h.stolen < before.stolen {
+		return 0
+	}
+	return float64(h.stolen-before.stolen) / float64(h.all-before.all)
+}
 
 // since returns the share of the time since before in which the processors were in use, 0 where the system
 // does not tell.
@@ -62,7 +74,30 @@ func (b *busy) look(now mono.Time) (used, all time.Duration, processors int, hos
 		b.host = hostProcessors()
 		b.share = b.host.since(hostBefore)
 		b.others = others(b.share, b.used-b.own, now.Sub(b.hostAt), runtime.NumCPU())
+		b.lacks(now.Sub(b.hostAt), b.host.stolenSince(hostBefore), threadDelay)
 		b.hostAt, b.own = now, b.used
 	}
 	return b.used - before, elapsed * time.Duration(processors), processors, b.share, before > 0
+}
+
+// fewOthers is the part of the processors below which it does not matter how much of a goroutine's time others took: reading what each
+// thread waited takes some microseconds a thread.
+const fewOthers = 1.0 / 16
+
+// lacks enters for how long the threads of this process waited for a processor since the last look, in all, as delay tells it. A goroutine
+// that others keep from a processor is on a thread that waits for one, or waits for such a thread, so no goroutine lacked one for longer; but for
+// what a hypervisor took, of which threads know nothing.
+func (b *busy) lacks(elapsed time.Duration, stolen float64, delay func() time.Duration) {
+	before, last := b.delay, b.lacking
+	b.delay, b.lacking = 0, 1
+	if b.others >= fewOthers {
+		b.delay = delay()
+	}
+	switch {
+	case b.others < fewOthers:
+		b.lacking = b.others
+	case before > 0 && b.delay >= before: // a thread that has ended takes what it waited with it
+		b.lacking = min(float64(b.delay-before)/float64(elapsed)+stolen, 1)
+	}
+	b.lack = max(b.lacking, last)
 }

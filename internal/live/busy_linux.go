@@ -3,7 +3,9 @@ package live
 import (
 	"bytes"
 	"os"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/procstat"
 )
@@ -73,7 +75,7 @@ func (c *cpuset) parse(b []byte) (t hostTime) {
 			if !ok {
 				return hostTime{}
 			}
-			t.all, t.idle = t.all+one.All, t.idle+one.Idle
+			t.all, t.idle, t.stolen = t.all+one.All, t.idle+one.Idle, t.stolen+one.Stolen
 		}
 	}
 	return t
@@ -86,5 +88,46 @@ func parseStat(b []byte) (t hostTime) {
 		return hostTime{}
 	}
 	times, _ := procstat.ParseTimes(line)
-	return hostTime{times.All, times.Idle}
+	return hostTime{times.All, times.Idle, times.Stolen}
+}
+
+// mostThreads is how many threads are asked what they waited: of more it is not known.
+const mostThreads = 64
+
+// threadDelay returns for how long the threads of this process were ready to run and had no processor, in all, since they began; 0 if the system
+// does not tell.
+func threadDelay() (all time.Duration) {
+	dir, err := os.Open("/proc/self/task")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	threads, _ := dir.Readdirnames(mostThreads + 1)
+	if len(threads) > mostThreads {
+		return 0
+	}
+	var b [128]byte
+	for _, thread := range threads {
+		f, err := os.Open("/proc/self/task/" + thread + "/schedstat")
+		if err != nil {
+			continue // it has ended
+		}
+		n, _ := f.Read(b[:])
+		f.Close()
+		all += parseDelay(b[:n])
+	}
+	return all
+}
+
+// parseDelay reads the second of three numbers: nanoseconds on a processor, nanoseconds ready without one, and turns. Anything else is no time.
+func parseDelay(text []byte) time.Duration {
+	fields := bytes.Fields(text)
+	if len(fields) != 3 {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	if err != nil || n < 0 || n > 1<<53 {
+		return 0
+	}
+	return time.Duration(n)
 }

@@ -291,16 +291,16 @@ func (f *finder) see() {
 	g.mu.Lock()
 	now := g.now()
 	f.clear(now)
-	others, measured := g.others, g.othersAt
+	others, lack, measured := g.others, g.lack, g.othersAt
 	f.kinds = g.tasks.show(now, g.cancels, &f.sample, f.kinds)
 	g.node.Look(now)
 	g.mu.Unlock()
 	f.kinds = f.file.see(&f.sample, f.kinds, g.Objective())
 	if now.Sub(measured) > 2*hostGap || measured == 0 { // nothing measures how long bytes lie in sockets
 		f.busy.look(now)
-		others = f.busy.others
+		others, lack = f.busy.others, f.busy.lack
 	}
-	f.starvation.Enter(&f.sample, -1, min(others, 1), 0)
+	f.starvation.Enter(&f.sample, -1, min(others, 1), 0, lack)
 }
 
 // observe has the engine decide, and writes down what it decided.
@@ -428,8 +428,12 @@ func (f *finder) settle(d *culprit.Decision) bool {
 	g := f.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if d.Suspects() && g.cancels {
+	switch {
+	case !g.cancels:
+	case d.Suspects():
 		g.node.Suspect(g.now())
+	case d.Doubts():
+		g.node.Doubt(g.now())
 	}
 	g.tasks.readmit.Observe(f.sample.At, d.State == culprit.Normal || d.State == culprit.Idle)
 	f.stats.Limits, f.stats.Tokens = g.tasks.readmit.Limits(), g.tasks.readmit.Tokens()

@@ -100,6 +100,7 @@ type Gate struct {
 	lag       atomic.Pointer[lag]
 	busy      busy         // of onLag alone
 	others    float64      // the part of the host's processors that other programs use, as onLag measured it
+	lack      float64      // and the most that a goroutine lacked one: see busy
 	othersAt  mono.Time    // when that was
 	id        uint64       // of this gate among processes
 	service   string       // "" if it has no name
@@ -258,7 +259,7 @@ func (g *Gate) onLag(d time.Duration) {
 	g.node.OnLag(now, d)
 	if ok {
 		g.node.OnBusy(used, all, processors, host)
-		g.others, g.othersAt = g.busy.others, now
+		g.others, g.lack, g.othersAt = g.busy.others, g.busy.lack, now
 	}
 	if core, l := g.node.Gate(), g.lag.Load(); core != nil && l != nil {
 		l.turns.busy.Store(core.Busy())

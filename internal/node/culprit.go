@@ -51,6 +51,13 @@ func (n *Node) Suspect(now mono.Time) {
 	}
 }
 
+// Doubt says that the engine would suspect a request if that were older: see admission.Gate.OnDoubt.
+func (n *Node) Doubt(now mono.Time) {
+	if n.gate != nil {
+		n.gate.OnDoubt(now)
+	}
+}
+
 // Mark says that t, which runs, is a culprit that was cancelled. Until it leaves the
 // pool keeps its size, and then has at once at least four fifths of what it had before
 // the request came, and at most that: see credit.Pool.Recover.

@@ -56,8 +56,8 @@ func Processor(line []byte) (n int, ok bool) {
 }
 
 // Times is for how long processors were there since the machine started, and for how long they had nothing to do or
-// waited for disks, in ticks. Time that a hypervisor took is not idle.
-type Times struct{ All, Idle uint64 }
+// waited for disks, in ticks. Time that a hypervisor took is not idle, and is Stolen.
+type Times struct{ All, Idle, Stolen uint64 }
 
 // most is more ticks than a machine lives.
 const most = 1 << 53
@@ -74,8 +74,12 @@ func ParseTimes(line []byte) (t Times, ok bool) {
 		if err != nil || n > most {
 			return Times{}, false
 		}
-		if t.All += n; i == 3 || i == 4 {
+		t.All += n
+		switch i {
+		case 3, 4:
 			t.Idle += n
+		case 7:
+			t.Stolen = n
 		}
 	}
 	return t, true

@@ -223,7 +223,7 @@ func (e *enforcer) start() {
 func (e *enforcer) see(look *taskfile.Look) {
 	e.samples.Add(1)
 	if n := len(look.Origins); n > 0 {
-		e.starvation.Enter(&look.Sample, -1, e.others(look.Origins[n-1].PID), 0)
+		e.starvation.Enter(&look.Sample, -1, e.others(look.Origins[n-1].PID), 0, 1)
 	}
 	action := e.policy.Observe(&look.Sample).Action
 	if action.Step == culprit.NoStep {

@@ -31,6 +31,11 @@ func general() []scene {
 			}
 			return cfg
 		}},
+		{"half", "a request keeps half of a pool, of which the others need three fifths", false, 0, func(t trial) hold.Config {
+			return hold.Config{Resources: []hold.Resource{slots("connections", 8)},
+				Loads:  []hold.Load{open(400, program(victims, take(0), run(12*ms), give(0)))},
+				Guests: []hold.Guest{t.guest(program(heavy, take(0), take(0), take(0), take(0), steady(t.long())))}}
+		}},
 		{"starved", "a long reader starves writers", false, 0, func(t trial) hold.Config {
 			return hold.Config{Resources: []hold.Resource{lock("map")},
 				Loads:  []hold.Load{clients(4*t.load, 20*ms, program(victims, take(0), run(2*ms), give(0))), open(100*t.load, program(readers, join(0), run(2*ms), give(0)))},
@@ -144,10 +149,7 @@ func runGeneral(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	t := &table.Table{Title: fmt.Sprintf("General cases, %d seeds each", n), Columns: []table.Column{{Name: "case"}, {Name: "culprits cancelled, of each kind", Unit: "seeds"}, {Name: "missed", Unit: "seeds"},
 		{Name: "wrong cancels"}, {Name: "not begun", Unit: "foreground requests"}, {Name: "throughput, median", Unit: "of the run without", Format: "%.3f"}}}
 	for _, s := range general() {
-		seeds := make([]uint64, n)
-		for k := range seeds {
-			seeds[k] = o.Seed + uint64(k)
-		}
+		seeds := seedsOf(o.Seed, n)
 		played, err := experiment.Each(ctx, o, seeds, func(seed *uint64) (string, float64) { return fmt.Sprintf("%s seed %d", s.name, *seed), 1 },
 			func(_ context.Context, seed *uint64) (tally, error) { return playGeneral(s, *seed) })
 		if err != nil {

@@ -203,10 +203,7 @@ func runScene(ctx context.Context, o experiment.Options, s scene) (*experiment.R
 	if o.Quick {
 		n = quickSeeds
 	}
-	seeds := make([]uint64, n)
-	for k := range seeds {
-		seeds[k] = o.Seed + uint64(k)
-	}
+	seeds := seedsOf(o.Seed, n)
 	played, err := experiment.Each(ctx, o, seeds, func(seed *uint64) (string, float64) { return fmt.Sprintf("%s seed %d", s.name, *seed), 1 },
 		func(_ context.Context, seed *uint64) ([]outcome, error) { return playScene(s, *seed) })
 	if err != nil {

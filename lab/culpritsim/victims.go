@@ -322,8 +322,11 @@ func (s *gateSim) look(now mono.Time) {
 	}
 	s.node.Look(now)
 	d := s.finder.Observe(m)
-	if d.Suspects() || s.suspects {
+	switch {
+	case d.Suspects() || s.suspects:
 		s.node.Suspect(now)
+	case d.Doubts():
+		s.node.Doubt(now)
 	}
 	if v := s.culprit; v != nil && d.Action.Step != culprit.NoStep && d.Action.Task == v.id {
 		s.out.decided = now.Sub(mono.Time(gateOnset))
@@ -343,8 +346,7 @@ func runVictims(ctx context.Context, o experiment.Options) (*experiment.Result, 
 	}
 	var runs []gateRun
 	for _, c := range gateCases() {
-		for k := range n {
-			seed := o.Seed + uint64(k)
+		for _, seed := range seedsOf(o.Seed, n) {
 			runs = append(runs, gateRun{c, seed, 0}, gateRun{c, seed, gateHold})
 		}
 	}

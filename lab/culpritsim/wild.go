@@ -115,11 +115,11 @@ func runRandom(ctx context.Context, o experiment.Options) (*experiment.Result, e
 		quiet, hogs, minutes = quickQuiet, quickHogs, 1e4
 	}
 	var runs []trialRun
-	for k := range quiet {
-		runs = append(runs, trialRun{o.Seed + uint64(k), false})
+	for _, seed := range seedsOf(o.Seed, quiet) {
+		runs = append(runs, trialRun{seed, false})
 	}
-	for k := range hogs {
-		runs = append(runs, trialRun{o.Seed + uint64(k), true})
+	for _, seed := range seedsOf(o.Seed, hogs) {
+		runs = append(runs, trialRun{seed, true})
 	}
 	all, err := experiment.Each(ctx, o, runs, func(t *trialRun) (string, float64) { return fmt.Sprintf("seed %d", t.seed), 1 },
 		func(_ context.Context, t *trialRun) (found, error) { return playRandom(t) })

@@ -1,0 +1,53 @@
+package culprit
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Of eight connections three are in use in normal times. Beside tasks that use one each for a moment, one has kept four for long: since
+// the objective was missed it is to blame for four of the five that are free in normal times, before that for half of the eight.
+func TestBlameOfWhatIsFree(t *testing.T) {
+	const ms = time.Millisecond
+	s := Sample{At: mono.Time(10 * time.Second), Resources: []Resource{{Name: "connections", Kind: Queue, Units: 8}}}
+	for i := range 10 {
+		task := Task{ID: uint64(i + 1), Kind: 1, Started: s.At.Add(-200 * ms)}
+		h := Hold{Task: int32(i), WaitingSince: Unset, HeldSince: Unset}
+		switch {
+		case i == 0:
+			task.Kind, h.HeldSince, h.Used = 2, s.At.Add(-180*ms), 4
+		case i <= 4:
+			h.HeldSince, h.Used = s.At.Add(-2*ms), 1
+		default:
+			h.WaitingSince = s.At.Add(-100 * ms)
+		}
+		s.Tasks, s.Holds = append(s.Tasks, task), append(s.Holds, h)
+	}
+	for _, c := range []struct {
+		what string
+		in   intake
+		want float64
+	}{
+		{"nothing is known", intake{}, 0.5},
+		{"it has kept them since the objective was missed", intake{[]float64{3}, []float64{0.003}, s.At.Add(-190 * ms)}, 0.8},
+		{"it kept them before", intake{[]float64{3}, []float64{0.003}, s.At.Add(-170 * ms)}, 0.5},
+		{"others keep them for as long", intake{[]float64{3}, []float64{1}, s.At.Add(-190 * ms)}, 0.5},
+		{"all are in use in normal times", intake{[]float64{8}, []float64{0.003}, s.At.Add(-190 * ms)}, 1},
+	} {
+		var v view
+		var before, now looked
+		v.look(&s, &before, &now, 100*ms, false)
+		var g graph
+		g.build(&v, 0.1, c.in)
+		sum := 0.0
+		for _, part := range g.keeps {
+			sum += part
+		}
+		if math.Abs(g.keeps[0]-c.want) > 1e-9 || sum > 1+1e-9 {
+			t.Errorf("%s: it keeps %.3f, all %.3f; expected %.3f, and 1 at most", c.what, g.keeps[0], sum, c.want)
+		}
+	}
+}
