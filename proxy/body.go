@@ -42,6 +42,7 @@ type requestBody struct {
 	slow     atomic.Bool // the client was silent for too long
 	foul     atomic.Bool // the client framed it wrongly or left in the middle
 	closed   sync.Once   // over HTTP/2: a body takes one Close at a time
+	onBreak  func()      // called when it is broken off, nil: nothing
 }
 
 // serverLingers is how much is left of a body of known length when net/http keeps its connection for a while by itself.
@@ -122,6 +123,9 @@ func (b *requestBody) Close() error {
 
 func (b *requestBody) breakOff() error {
 	b.broken.Store(true)
+	if b.onBreak != nil {
+		b.onBreak()
+	}
 	if b.control != nil {
 		if b.place != nil && !b.taken && b.left.Load() <= serverLingers {
 			b.place.lingers.Store(true)

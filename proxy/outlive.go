@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -13,7 +14,7 @@ import (
 // of a server that answered before the end of the body. end is called once, when the request is over. b may be nil.
 //
 // After that the deadline still ends it, and so does its client's end of the connection, for which it is looked now and
-// then. Its gate does not: that would end the context that has ended.
+// then: no read of the connection, which would tell, goes on. Its gate does not: that would end the context that has ended.
 //
 // Towards an upstream of HTTP/1, whose transport leaves bodies alone, r stays as it is: see endWith.
 func (b *requestBody) outlive(r *http.Request) (out *http.Request, end func()) {
@@ -23,17 +24,18 @@ func (b *requestBody) outlive(r *http.Request) (out *http.Request, end func()) {
 	case b.hold:
 		return r, b.endWith(r.Context())
 	}
-	ctx := &outliving{Context: r.Context(), body: b, done: make(chan struct{})}
-	answered := make(chan struct{})
+	ctx := &outliving{Context: r.Context(), body: b, done: make(chan struct{}), answered: make(chan struct{})}
+	b.onBreak = ctx.look
 	stop := context.AfterFunc(ctx.Context, func() {
-		if ctx.Err() != nil || ctx.late(answered) {
-			close(ctx.done)
+		if ctx.Err() != nil {
+			ctx.finish()
+		} else {
+			ctx.look()
 		}
 	})
 	return r.WithContext(ctx), func() {
-		if !stop() {
-			close(answered)
-		}
+		stop()
+		close(ctx.answered)
 	}
 }
 
@@ -59,9 +61,26 @@ func (b *requestBody) endWith(ctx context.Context) (stop func()) {
 // other's deadline. It has the other's values, deadline and cause.
 type outliving struct {
 	context.Context
-	body *requestBody
-	done chan struct{}         // closed after err is there
-	err  atomic.Pointer[error] // why it ended, for good; nil before
+	body     *requestBody
+	done     chan struct{}         // closed after err is there
+	err      atomic.Pointer[error] // why it ended, for good; nil before
+	answered chan struct{}         // closed when the request is over
+	looks    sync.Once             // look has begun
+	finishes sync.Once
+}
+
+// finish closes done.
+func (o *outliving) finish() { o.finishes.Do(func() { close(o.done) }) }
+
+// look begins to look for the client. It may be called again, and does nothing then.
+func (o *outliving) look() {
+	o.looks.Do(func() {
+		go func() {
+			if o.late() {
+				o.finish()
+			}
+		}()
+	})
 }
 
 // end notes why the context ended, unless it has ended, and returns why it did.
@@ -76,7 +95,7 @@ const goneEvery = time.Second
 
 // late waits for the deadline or for the client's end of the connection, at which the context ends, and reports whether
 // one came before the answer's end.
-func (o *outliving) late(answered <-chan struct{}) bool {
+func (o *outliving) late() bool {
 	var over <-chan time.Time
 	if d, ok := o.Deadline(); ok {
 		timer := time.NewTimer(time.Until(d))
@@ -95,7 +114,7 @@ func (o *outliving) late(answered <-chan struct{}) bool {
 				_ = o.end(context.Canceled)
 				return true
 			}
-		case <-answered:
+		case <-o.answered:
 			return false
 		}
 	}
