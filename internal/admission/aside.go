@@ -28,8 +28,8 @@ type aside struct {
 	mercy         mono.Time // and for a culprit that was cancelled
 }
 
-// merciful is for how many objectives after a cancel its victims wait aside at most, for what the others leave: of a load of 0.9
-// a backlog of three objectives takes 27.
+// merciful is for how many objectives after a cancel, or after the last look that found the cancelled request inside, its victims
+// wait aside at most, for what the others leave: of a load of 0.9 a backlog of three objectives takes 27.
 const merciful = 30
 
 const (
@@ -121,6 +121,7 @@ func (g *Gate) hopeless(now mono.Time, t *Ticket) bool {
 
 // setAside has t, which waits in no queue, wait aside.
 func (g *Gate) setAside(now mono.Time, t *Ticket) {
+	g.gone(t)
 	t.overtaken = true // by all that come later
 	if t.aside = &g.aside.hopeful; g.hopeless(now, t) {
 		t.aside = &g.aside.late
@@ -189,7 +190,6 @@ func (g *Gate) wakeAside() mono.Time {
 // forgo refuses t, which waits aside.
 func (g *Gate) forgo(now mono.Time, t *Ticket, r work.Reason) Verdict {
 	g.comeBack(t)
-	g.gone(t)
 	g.usage.add(&t.senders, -1)
 	return g.turnAway(now, t, r)
 }

@@ -24,7 +24,8 @@ type Config struct {
 	// twice TargetDelay, or less where the service time leaves less.
 	MaxDelay time.Duration
 	// QueueLimit is the most requests that wait, a bound on memory: the AQM
-	// refuses long before. Default 10,000. One more is refused as QueueFull.
+	// refuses long before. Default 10,000. One more is refused as QueueFull. With
+	// Hold as many again may wait aside.
 	QueueLimit int
 	// Slots bounds the running requests. By default the limit adapts; Slack
 	// follows from the objective.

@@ -35,7 +35,7 @@ type Gate struct {
 	overdue   int       // of those, as the limit was told
 	lends     bool      // what runs for long gives its slot back: see slots.Limit.Lends
 	lendAt    mono.Time // no slot is taken back before
-	unasked   int       // requests of clients without credits, waiting or running
+	unasked   int       // requests of clients without credits, in the queue or running
 	cpu       processors
 	ticked    mono.Time     // when the pool was last woken
 	bound     time.Duration // for how long credits bound, in this period of the rates
@@ -212,9 +212,7 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 
 // enter counts t, which is let in.
 func (g *Gate) enter(t *Ticket) {
-	if t.Client == nil {
-		g.unasked++
-	}
+	g.here(t)
 	g.usage.let(&t.senders)
 }
 
@@ -301,7 +299,7 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		task, _ := g.queue.Next(now) // runs: what cannot was taken out above
 		t = task.Owner.(*Ticket)
 		r := g.stale(now, t)
-		if r == work.None && g.hold.open && g.hopeless(now, t) {
+		if r == work.None && g.hold.open && !g.cfg.NoAQM && g.hopeless(now, t) {
 			r = work.Delay // but kept
 		}
 		if r == work.None {
@@ -332,6 +330,7 @@ func (g *Gate) lays(now mono.Time, t *Ticket, r work.Reason) bool {
 // serve runs t, which waits aside.
 func (g *Gate) serve(now mono.Time, t *Ticket) Verdict {
 	g.comeBack(t)
+	g.here(t)
 	if g.queue.Len() == 0 {
 		g.demand.idle = now // what comes now waits for a slot for the sake of t alone
 	}
@@ -405,7 +404,7 @@ func (g *Gate) Refuse(now mono.Time, t *Ticket, r work.Reason) bool {
 }
 
 // Oldest returns a ticket that waits, the one that has waited longest if all wait
-// for a slot; nil if none does.
+// in the queue; nil if none does.
 func (g *Gate) Oldest() *Ticket {
 	if oldest := g.queue.Oldest(); oldest != nil {
 		return oldest.Owner.(*Ticket)

@@ -101,7 +101,14 @@ func (g *Gate) free(now mono.Time, t *Ticket, o work.Outcome, sample bool) {
 // the server can do.
 func (g *Gate) settling() bool { return g.limit.InUse() > g.limit.Limit() || g.limit.Trying() }
 
-// gone counts that t, which was let in, is not in the gate any more.
+// here counts that t runs, or waits in the queue. Whoever waits aside takes nothing from others and does not count.
+func (g *Gate) here(t *Ticket) {
+	if t.Client == nil {
+		g.unasked++
+	}
+}
+
+// gone counts that t, which was here, is not any more.
 func (g *Gate) gone(t *Ticket) {
 	if t.Client == nil {
 		g.unasked--

@@ -1,6 +1,7 @@
 package credit
 
 import (
+	"iter"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -19,8 +20,36 @@ func (p *Pool) ByReply(c *Client, yes bool) {
 		return
 	}
 	p.undrain(c)
+	p.heardOf(c).remove(c)
 	c.byReply = yes
+	l := p.heardOf(c)
+	if l.tail != nil {
+		c.heard = max(c.heard, l.tail.heard)
+	}
+	l.pushBack(c)
 	p.drainIfEmpty(c)
+}
+
+// heardOf returns the list that c is in by its last sign of life. Leases differ, so one whose lease is long must not
+// stand before one whose lease is over.
+func (p *Pool) heardOf(c *Client) *list {
+	if c.byReply {
+		return &p.polled
+	}
+	return &p.heard
+}
+
+// all yields every client.
+func (p *Pool) all() iter.Seq[*Client] {
+	return func(yield func(*Client) bool) {
+		for _, l := range [...]*list{&p.heard, &p.polled} {
+			for c := l.head; c != nil; c = c.links[linkHeard].next {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // lease is for how long c keeps credits while it is silent and others wait. One that would not hear of it if it had none

@@ -230,3 +230,28 @@ func TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWhoHearsGrantsDoesNotShieldTheSilent: the credits of a client that hears replies alone come back after a turn also if one whose lease
+// is long was silent for longer.
+func TestWhoHearsGrantsDoesNotShieldTheSilent(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 8, InitialWindow: 8, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle, silent, waits := p.Register(0), p.Register(0), p.Register(0)
+	p.ByReply(silent, true)
+	now := mono.Time(0)
+	p.setWindow(now, idle, 0)
+	p.setWindow(now, waits, 0)
+	p.SetTotal(now, 8)
+	for end := now.Add(quantum*p.cfg.Interval + 2*p.cfg.Interval); now < end; now = now.Add(p.cfg.Interval) {
+		p.OnDemand(now, waits, 3)
+		p.OnWake(now, p.cfg.TargetDelay)
+	}
+	if silent.Window() != 0 || waits.Window() == 0 {
+		t.Errorf("after a turn the silent client has %d credits and the other %d, expected none and some", silent.Window(), waits.Window())
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -79,11 +79,16 @@ func (p *Pool) next() *Client {
 	return p.idle.head
 }
 
-// reclaim takes back the credits of the client silent for longest, if its lease
-// is over and others wait for credits.
+// reclaim takes back the credits of the clients silent for longest, if their leases
+// are over and others wait for credits.
 func (p *Pool) reclaim(now mono.Time) {
+	p.reclaimOf(now, &p.heard)
+	p.reclaimOf(now, &p.polled)
+}
+
+func (p *Pool) reclaimOf(now mono.Time, heard *list) {
 	for n := 0; n < 8; n++ { // a few an interval: constant time, and enough
-		c := p.heard.head
+		c := heard.head
 		if c == nil || now.Sub(c.heard) <= p.lease(c) {
 			return
 		}

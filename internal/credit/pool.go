@@ -53,7 +53,8 @@ type Pool struct {
 	idle       list // drained, demand unknown
 	asking     list // drained, demand known, of ByReply
 	absent     list // drained, demand unknown, of ByReply
-	heard      list
+	heard      list // least recently heard first
+	polled     list // the same, of ByReply, whose lease is another
 	dirty      list
 }
 
@@ -75,6 +76,7 @@ func NewPool(asked Config) (*Pool, error) {
 		asking: list{which: linkDrained, mark: 5},
 		absent: list{which: linkDrained, mark: 6},
 		heard:  list{which: linkHeard, mark: 3},
+		polled: list{which: linkHeard, mark: 7},
 		dirty:  list{which: linkDirty, mark: 4},
 	}
 	for i := range p.workflows {
@@ -189,8 +191,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 func (p *Pool) Check() error {
 	var issued, pending, demand, clients, drained, kept, heavyDemand, holding, wanting int
 	ofParty := map[*party][3]int{} // clients, idle, windows
-	var heard mono.Time
-	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
+	for c := range p.all() {
 		issued += c.window
 		pending += c.pending
 		demand += c.demand
@@ -225,10 +226,12 @@ func (p *Pool) Check() error {
 		if want := c.window == 0 && c.pending == 0; isDrained != want {
 			return fmt.Errorf("credit: window %d, pending %d: drained is %v, expected %v", c.window, c.pending, isDrained, want)
 		}
-		if c.heard < heard {
-			return fmt.Errorf("credit: a client heard of at %v comes after one at %v", c.heard, heard)
+		if before := c.links[linkHeard].prev; before != nil && c.heard < before.heard {
+			return fmt.Errorf("credit: a client heard of at %v comes after one at %v", c.heard, before.heard)
 		}
-		heard = c.heard
+		if c.in[linkHeard] != p.heardOf(c).mark {
+			return fmt.Errorf("credit: client %d is in the wrong list of those heard of", c.number)
+		}
 		if c.window < 0 || c.window > p.cfg.MaxWindow || c.pending < 0 {
 			return fmt.Errorf("credit: window %d, pending %d out of range", c.window, c.pending)
 		}

@@ -135,10 +135,10 @@ func (l *Limit) rely(p point, rate float64) {
 	l.knee.alone = min(l.knee.at/rate, p.residence)
 }
 
-// unlearnLine replaces the knee of a line that was refuted at p, if the line had lowered the limit, and reports whether
-// it had. The ranks count no more. What was done before, and how long requests take at p, tell what a trial downwards would
-// have found: a line of the ranks of nearly equal times held a service that works on 35 at a time at 20 of them
-// for good.
+// unlearnLine replaces the knee of a line that was refuted at p, if the limit had been lowered before, by the line or by
+// the trial that found it, and reports whether it had. The ranks count no more. What was done before, and how long
+// requests take at p, tell what a trial downwards would have found: a line of the ranks of nearly equal times held a
+// service that works on 35 at a time at 20 of them for good.
 func (l *Limit) unlearnLine(p point) bool {
 	b := l.lowered
 	l.lowered = point{}
