@@ -89,7 +89,7 @@ func (p *Plane) watchDisk(limits server.JetStreamConfig) {
 		}
 		if err == nil && p.server.JetStreamConfig() == nil { // it has ended
 			if err = p.room(p.cfg.Data, diskRoom); err == nil {
-				err = p.server.EnableJetStream(&limits)
+				err = p.enable(limits)
 			}
 			p.stuck.Store(err != nil)
 		}
@@ -97,6 +97,16 @@ func (p *Plane) watchDisk(limits server.JetStreamConfig) {
 			p.log.Debug("nothing is stored", "data", p.cfg.Data, "error", err)
 		}
 	}
+}
+
+// enable has JetStream begin. The clients of a single node are disconnected meanwhile. With other nodes they are not: they may hear
+// messages of those, which come once.
+func (p *Plane) enable(limits server.JetStreamConfig) error {
+	if p.alone {
+		p.door.shut()
+		defer p.door.open()
+	}
+	return p.server.EnableJetStream(&limits)
 }
 
 // room returns an error if n bytes cannot be written to a directory.

@@ -20,8 +20,9 @@ import (
 //	filters a/b, c/+/d ─▶ spillgate.log.n.a.b, spillgate.log.n.c.>, spillgate.log.mark ─▶ consumer ─▶ hub
 //
 // So a mark says that all before it was delivered that somebody here wants, and a node to which nothing is sent is not behind. A client is
-// told that it subscribes when the feed covers that (Settle); until then another consumer is made, and the one before is read from. Where
-// a node is alone its feed has everything.
+// told that it subscribes when the feed covers that (Settle); until then another consumer is made, and the one before is read from. A log
+// that is full takes no mark, and could not be cut for want of one: where none comes, the feed reads everything for a while. So it does
+// always where a node is alone.
 
 const (
 	markSubject = logSubjects + "mark"
@@ -30,7 +31,7 @@ const (
 	// markTime is how long a change of the feed waits for its own mark: so that what was published before a client subscribed is behind
 	// the feed then. Without it the client may get messages of the last second.
 	markTime = time.Second
-	// narrowEvery is how often the feed gives up what nobody wants any more.
+	// narrowEvery is how often the feed gives up what nobody wants any more, and for how long no mark comes until it reads everything.
 	narrowEvery = 10 * time.Second
 	// changeTime bounds one attempt to change the feed.
 	changeTime = 5 * time.Second
@@ -48,6 +49,7 @@ type feed struct {
 	changing *follow.Changing // nil where the node is alone
 	more     chan struct{}    // has one element while somebody waits
 	appended atomic.Bool      // since the last mark of this node
+	every    time.Duration    // narrowEvery, but for tests
 
 	mu       sync.Mutex
 	filters  map[string]bool
@@ -116,13 +118,20 @@ func (p *Plane) Settle(ctx context.Context, filter string) error {
 	return nil
 }
 
-// next returns what the feed is to read, and up to which filter that covers all. Until settled or failed is called, a filter counts as
-// covered only if that covers it too.
-func (f *feed) next() (subjects []string, wanted uint64) {
+// next returns what the feed is to read, everything if all is set, and up to which filter that covers all. Until settled or failed is called,
+// a filter counts as covered only if that covers it too. It is found without the lock, for which publishers may wait.
+func (f *feed) next(all bool) (subjects []string, wanted uint64) {
+	f.mu.Lock()
+	filters := slices.Collect(maps.Keys(f.filters))
+	wanted, f.changes = f.wanted, []string{} // until it is found nothing counts as covered
+	f.mu.Unlock()
+	if subjects = []string{logSubjects + ">"}; !all {
+		subjects = subjectsFor(filters)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.changes = subjectsFor(slices.Collect(maps.Keys(f.filters)))
-	return f.changes, f.wanted
+	f.changes = subjects
+	return subjects, wanted
 }
 
 // failed notes that the feed reads what it did.
@@ -151,7 +160,7 @@ func (p *Plane) follow(after uint64) {
 		return
 	}
 	f.changing = follow.NewChanging(p.streamOf(logStream), after)
-	subjects, wanted := f.next()
+	subjects, wanted := f.next(false)
 	f.settled(subjects, wanted) // nobody has been told anything yet
 	p.done.Go(func() { f.changing.Run(p.ctx, subjects, deliver) })
 	p.done.Go(p.change)
@@ -161,17 +170,20 @@ func (p *Plane) follow(after uint64) {
 // change has the feed read what is wanted.
 func (p *Plane) change() {
 	f := &p.feed
-	narrow := time.NewTicker(narrowEvery)
+	narrow := time.NewTicker(f.every)
 	defer narrow.Stop()
-	for {
+	for position := p.Position(); ; {
+		all := false
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-f.more:
 			p.reach(p.ctx)
 		case <-narrow.C:
+			all = p.stands(position)
+			position = p.Position()
 		}
-		subjects, wanted := f.next()
+		subjects, wanted := f.next(all)
 		if slices.Equal(subjects, f.covers) { // which changes here alone
 			f.settled(subjects, wanted)
 			continue
@@ -192,6 +204,17 @@ func (p *Plane) change() {
 		default:
 		}
 	}
+}
+
+// stands reports whether the feed is where it was, and the log further.
+func (p *Plane) stands(was uint64) bool {
+	if p.Position() != was {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
+	defer cancel()
+	info, err := p.stream.Info(ctx)
+	return err == nil && info.State.LastSeq > was
 }
 
 // reach appends a mark and waits until it comes.

@@ -2,10 +2,14 @@ package backplane
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/spillgate/spillgate/broker/engine"
 )
@@ -67,4 +71,35 @@ func TestSubjectsForFilters(t *testing.T) {
 	if got := subjectsFor(append(many, "a/b")); !slices.Contains(got, "spillgate.log.n.devices.>") || !slices.Contains(got, "spillgate.log.n.a.b") {
 		t.Errorf("for a thousand devices they are %v", got)
 	}
+}
+
+// A node comes to the end of a log that is full, although nobody there wants what it has and no mark finds room: so the log can be cut.
+func TestFeedOfAFullLog(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir(), MaxBytes: 1 << 20}, slog.New(slog.DiscardHandler))
+	p.alone, p.feed.every = false, 50*time.Millisecond // as if there were other nodes
+	open(t, p)
+	end := uint64(0)
+	var err error
+	for size := 100_000; size > 0; size /= 10 { // until there is no room for a mark either
+		for {
+			m := nats.NewMsg(logSubjects + "n.unwanted")
+			m.Data = make([]byte, size)
+			ack, wrong := p.js.PublishMsg(t.Context(), m)
+			if wrong != nil {
+				err = wrong
+				break
+			}
+			end = ack.Sequence
+		}
+	}
+	if !full(err) {
+		t.Fatalf("it is not full: %v", err)
+	}
+	p.feed.appended.Store(true)
+	await(t, "the end of the log", func() bool { return p.Position() == end })
+	await(t, "the feed to have no more than it needs again", func() bool {
+		p.feed.mu.Lock()
+		defer p.feed.mu.Unlock()
+		return slices.Equal(p.feed.covers, subjectsFor(nil))
+	})
 }

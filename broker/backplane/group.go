@@ -74,8 +74,16 @@ func (p *Plane) OpenGroup(ctx context.Context, group, filter string) (*Group, er
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: drawnTime, MaxDeliver: -1, MaxAckPending: maxDrawn}
 	p.groups.mu.Lock()
 	p.groups.here[g.cfg.Durable]++
+	first := p.groups.here[g.cfg.Durable] == 1
 	p.groups.mu.Unlock()
-	if err := p.ask(ctx, g.open); err != nil {
+	var err error
+	if first { // or another node, which has not heard of it, may end one that is there
+		err = p.ask(ctx, p.tell)
+	}
+	if err == nil {
+		err = p.ask(ctx, g.open)
+	}
+	if err != nil {
 		g.Close()
 		return nil, fmt.Errorf("backplane: %s: %w", g.name, err)
 	}
@@ -124,9 +132,11 @@ func (d *Drawn) Back() { _ = d.nc.Publish(d.reply, []byte("-NAK")) }
 // Hold says, every HoldEvery, that a member is going to have it.
 func (d *Drawn) Hold() { _ = d.nc.Publish(d.reply, []byte("+WPI")) }
 
-// Draw calls each for up to n messages, for some seconds at most, or until ctx ends. What NATS has sent until then and each was not called
-// for goes back, which the library's own Fetch leaves to drawnTime.
-func (g *Group) Draw(ctx context.Context, n int, each func(*engine.Message, *Drawn)) error {
+// Draw calls each for up to n messages, for some seconds at most, or until ctx ends: so does the context of each then. What NATS has sent
+// until then and each was not called for goes back, which the library's own Fetch leaves to drawnTime.
+func (g *Group) Draw(ctx context.Context, n int, each func(context.Context, *engine.Message, *Drawn)) error {
+	ctx, cancel := context.WithTimeout(ctx, drawnTime/3) // what waits behind a message that each does not return from is not held
+	defer cancel()
 	nc, inbox, came := g.p.jc, g.p.jc.NewInbox(), make(chan *nats.Msg, n+int(drawTime/drawSilence)+4) // and what says that it is alive
 	sub, err := nc.ChanSubscribe(inbox, came)
 	if err == nil {
@@ -156,10 +166,13 @@ func (g *Group) Draw(ctx context.Context, n int, each func(*engine.Message, *Dra
 }
 
 // take takes what comes for Draw. It reports false where more may come.
-func (g *Group) take(ctx context.Context, n int, came <-chan *nats.Msg, each func(*engine.Message, *Drawn)) (ended bool, err error) {
+func (g *Group) take(ctx context.Context, n int, came <-chan *nats.Msg, each func(context.Context, *engine.Message, *Drawn)) (ended bool, err error) {
 	silence := time.NewTimer(2 * drawSilence)
 	defer silence.Stop()
 	for n > 0 {
+		if ctx.Err() != nil {
+			return false, nil
+		}
 		var m *nats.Msg
 		select {
 		case <-ctx.Done():
@@ -180,7 +193,7 @@ func (g *Group) take(ctx context.Context, n int, came <-chan *nats.Msg, each fun
 		}
 		n--
 		if msg, d := g.drawn(m); msg != nil {
-			each(msg, d)
+			each(ctx, msg, d)
 			silence.Reset(2 * drawSilence) // it may have taken long
 		}
 	}
@@ -206,9 +219,9 @@ func (g *Group) drawn(m *nats.Msg) (*engine.Message, *Drawn) {
 func (g *Group) Reopen(ctx context.Context) error { return g.p.ask(ctx, g.open) }
 
 // undrawn returns the position up to which shared subscriptions need the log no more: what, unless one has something left before that. It ends
-// those that are not among those with members.
+// those that are not among those with members, nil where these are not known.
 func (p *Plane) undrawn(ctx context.Context, what uint64, members map[string]bool) (uint64, error) {
-	if what == 0 {
+	if members == nil {
 		return 0, nil
 	}
 	all := p.stream.ListConsumers(ctx)

@@ -48,6 +48,7 @@ type Plane struct {
 	cfg    Config
 	log    *slog.Logger
 	server *server.Server // nil where NATS runs elsewhere
+	door   *door          // into server
 	nc     *nats.Conn     // hears nothing that it sends
 	jc     *nats.Conn     // of JetStream
 	js     jetstream.JetStream
@@ -77,6 +78,7 @@ type Plane struct {
 	offered     atomic.Uint64 // position in the log up to which the feed has begun to deliver what is wanted here
 	position    atomic.Uint64 // the one up to which it has
 	started     time.Time
+	trimEvery   time.Duration // the constant, but for tests
 
 	lost atomic.Uint64 // messages of QoS 0 that found no room
 	bad  atomic.Uint64 // packets that are none
@@ -102,9 +104,9 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	cfg = cfg.WithDefaults()
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	p := &Plane{cfg: cfg, log: log, started: time.Now(), room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), trimEvery: trimEvery, room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[engine.Interest]bool{}, map[string]engine.Interest{}, map[engine.Interest][]*nats.Subscription{}
-	p.feed.filters, p.feed.more, p.feed.settling = map[string]bool{}, make(chan struct{}, 1), make(chan struct{})
+	p.feed.filters, p.feed.more, p.feed.settling, p.feed.every = map[string]bool{}, make(chan struct{}, 1), make(chan struct{}), narrowEvery
 	p.groups.here = map[string]int{}
 	p.sessions.all = map[string]known{}
 	p.unsure.topics, p.unsure.more = map[string]bool{}, make(chan struct{}, 1)
@@ -136,6 +138,7 @@ func (p *Plane) connect() (err error) {
 		if p.server, err = embed(p.cfg); err != nil {
 			return err
 		}
+		p.door = &door{server: p.server, inside: map[*entered]bool{}}
 	}
 	if p.nc, err = p.Dial(nats.NoEcho()); err != nil {
 		return err
@@ -159,7 +162,7 @@ func (p *Plane) Dial(more ...nats.Option) (*nats.Conn, error) {
 			p.log.Debug("NATS", "error", err)
 		}))
 	if p.server != nil {
-		options = append(options, nats.InProcessServer(p.server))
+		options = append(options, nats.InProcessServer(p.door))
 	} else if secure != nil {
 		options = append(options, nats.Secure(secure))
 	}

@@ -31,7 +31,7 @@ func (p *Plane) trim() {
 		select {
 		case <-p.ctx.Done():
 			return
-		case <-time.After(trimEvery):
+		case <-time.After(p.trimEvery):
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, trimEvery)
 		if p.tell(ctx) == nil {

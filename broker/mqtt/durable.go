@@ -93,7 +93,7 @@ type retained struct {
 	ID    uint16 `json:"id,omitempty"` // by which it was sent; 0: it was not
 }
 
-// maxRetained bounds how much of their topics is stored, in bytes. The client does not get more of them.
+// maxRetained bounds how much of them is stored, in bytes of JSON, of which a topic may need six for one. The client does not get more.
 const maxRetained = 128 << 10
 
 // stored is a session as it is stored.
@@ -727,9 +727,10 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 	}
 	room := maxRetained
 	owes := func(q *queued, id uint16) {
-		if topic := q.kept.Topic.Name(); room >= len(topic) {
-			room -= len(topic)
-			in.Retained = append(in.Retained, retained{topic, q.qos, id})
+		r := retained{q.kept.Topic.Name(), q.qos, id}
+		if as, _ := json.Marshal(r); room >= len(as) { // it never fails
+			room -= len(as) + 1 // and a comma
+			in.Retained = append(in.Retained, r)
 		}
 	}
 	first := true

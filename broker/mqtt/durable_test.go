@@ -226,6 +226,25 @@ func TestRetainedIsOwed(t *testing.T) {
 	}
 }
 
+// A session is stored although what its client is owed has topics that take six times as much as they have.
+func TestRetainedOfLongTopics(t *testing.T) {
+	srv, addr := startStored(t)
+	p := join(t, addr, v5, "pub")
+	const n = 120
+	for i := range n {
+		p.retain(fmt.Sprint(i, strings.Repeat("<", 1000)), "kept")
+	}
+	await(t, func() bool { return srv.plane.Position() == n })
+	s := join(t, addr, v5, "sub", keeps, one)
+	s.subscribe("#", 1)
+	s.read()
+	s.nc.Close()
+	srv.away(t, "sub")
+	if left, err := srv.plane.LoadSession(t.Context(), "sub"); err != nil || left.Until.IsZero() {
+		t.Errorf("it is stored as %+v, %v", left, err)
+	}
+}
+
 // A delayed will is not published once the client has been back, although it is away again.
 func TestDelayedWillOfStored(t *testing.T) {
 	srv, addr := startStored(t)

@@ -206,7 +206,7 @@ func (p *pool) draw(ctx context.Context) {
 			}
 			continue
 		}
-		err := p.from.Draw(ctx, min(n, maxDraw), func(m *engine.Message, d *backplane.Drawn) {
+		err := p.from.Draw(ctx, min(n, maxDraw), func(ctx context.Context, m *engine.Message, d *backplane.Drawn) {
 			p.drawnMu.Lock()
 			p.drawn[d] = true
 			p.drawnMu.Unlock()

@@ -129,7 +129,9 @@ func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool,
 	}
 	if s.Draws {
 		c.batch.End() // what came before need not wait
-		if err := c.srv.share(c.session, s, poolKey{group, filter}); err != nil {
+		err := c.srv.share(c.session, s, poolKey{group, filter})
+		c.alive(time.Now()) // however long that took
+		if err != nil {
 			c.srv.hub.Unsubscribe(s)
 			return nil, false, err
 		}

@@ -24,6 +24,7 @@ type batch struct {
 	done  chan struct{}
 	state *State
 	wrong map[string]error // by publisher: its own mistakes, which are not those of the others
+	has   map[string]Place // those that have their places already, whatever becomes of the others
 	err   error
 }
 
@@ -39,6 +40,9 @@ func (p *Placer) Place(ctx context.Context, topic string, j Join) (Place, error)
 	case <-b.done:
 	case <-ctx.Done():
 		return Place{}, ctx.Err()
+	}
+	if at, ok := b.has[j.Publisher]; ok && b.err != nil {
+		return at, nil
 	}
 	if err := cmp.Or(b.err, b.wrong[j.Publisher]); err != nil {
 		return Place{}, err
@@ -103,12 +107,18 @@ var errNothingNew = errors.New("place: nothing changes")
 // change returns what a batch makes of a state.
 func (b *batch) change(topic string) func(*State) error {
 	return func(s *State) error {
-		b.state, b.wrong = s, map[string]error{}
+		b.state, b.wrong, b.has = s, map[string]error{}, map[string]Place{}
 		var joins []Join
 		for _, j := range b.joins {
+			if t := s.Topics[topic]; t != nil {
+				if known := t.Publishers[j.Publisher]; known.Node != "" && j.Agrees(known) {
+					b.has[j.Publisher] = s.where(topic, j.Publisher)
+					continue
+				}
+			}
 			if err := s.checkJoins(topic, []Join{j}); err != nil {
 				b.wrong[j.Publisher] = err
-			} else if known := s.Topics[topic].Publishers[j.Publisher]; known.Node == "" || !j.Agrees(known) {
+			} else {
 				joins = append(joins, j)
 			}
 		}

@@ -145,6 +145,44 @@ func TestThousandAsk(t *testing.T) {
 	}
 }
 
+// A publisher that has its place is told it although another one that asks at the same time can be given none, and where a topic has as
+// many as it may.
+func TestKnownIsTold(t *testing.T) {
+	a, _ := two(t)
+	_, err := a.Update(t.Context(), func(s *State) error {
+		return errors.Join(s.SetNode("n1", Node{Address: "h1:1883", Capacity: 60_000}), s.SetTopic("t", limits(10_000)), s.Join("t", Join{Publisher: "known"}))
+	})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	b := &batch{joins: map[string]Join{"known": {Publisher: "known"}, "new": {Publisher: "new"}}, done: make(chan struct{})}
+	a.mu.Lock()
+	a.joining["t"] = b
+	a.mu.Unlock()
+	overtaken := b.change("t")
+	_, err = a.update(ctx, func(s *State) error { // another one is always faster, until patience ends
+		defer cancel()
+		return overtaken(s)
+	})
+	if b.err = err; err == nil {
+		t.Fatal("it was written")
+	}
+	close(b.done)
+	if at, err := a.Place(t.Context(), "t", Join{Publisher: "known"}); err != nil || at.Address != "h1:1883" {
+		t.Errorf("%+v, %v", at, err)
+	}
+	if at, err := a.Place(t.Context(), "t", Join{Publisher: "new"}); err == nil {
+		t.Errorf("%+v, although nothing is written", at)
+	}
+	s, _, err := a.Load(t.Context())
+	must(t, err)
+	for i := len(s.Topics["t"].Publishers); i < maxPublishers; i++ {
+		s.Topics["t"].Publishers[fmt.Sprint(i)] = Publisher{}
+	}
+	if err := b.change("t")(s); err != nil && !errors.Is(err, errNothingNew) || b.wrong["known"] != nil || b.wrong["new"] == nil {
+		t.Errorf("of a full topic: %v, %v", err, b.wrong)
+	}
+}
+
 func TestHTTP(t *testing.T) {
 	a, _ := two(t)
 	srv := httptest.NewServer(a.Handler())
