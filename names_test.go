@@ -72,10 +72,12 @@ func TestReasonsHaveNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]bool{}
+	named := map[string]string{} // what each name stands for
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Reason") {
-			named[strings.TrimPrefix(spec.Names[0].Name, "Reason")] = true
+			if value, ok := spec.Values[0].(*ast.SelectorExpr); ok {
+				named[strings.TrimPrefix(spec.Names[0].Name, "Reason")] = value.Sel.Name
+			}
 		}
 		return true
 	})
@@ -84,8 +86,8 @@ func TestReasonsHaveNames(t *testing.T) {
 		for part := range strings.SplitSeq(r.String(), "_") {
 			name.WriteString(strings.ToUpper(part[:1]) + part[1:])
 		}
-		if !named[name.String()] {
-			t.Errorf("spillgate.Reason%s is missing", name.String())
+		if got := named[name.String()]; got != name.String() {
+			t.Errorf("spillgate.Reason%s is work.%s, expected work.%s", name.String(), got, name.String())
 		}
 	}
 }

@@ -515,7 +515,7 @@ function describe(s) {
     const f = figuresOfTenant(s.tenants, t);
     if (!f || !f.offered) continue;
     parts.push(`Tenant ${t.name} ${f.when === "now" ? "now has" : "had, during the burst,"} ${whole(f.goodput)} of ${whole(f.offered)} requests per second answered in time${withP99(f)}` +
-      (f.when === "during" && t.steps[0].offered ? `; before it, ${whole(t.steps[0].goodput)} of ${whole(t.steps[0].offered)} with ${whole(t.steps[0].p99_ms)} ms.` : "."));
+      (f.when === "during" && t.steps[0].offered ? `; before it, ${whole(t.steps[0].goodput)} of ${whole(t.steps[0].offered)}${withP99({ offered: t.steps[0].offered, p99: t.steps[0].p99_ms })}.` : "."));
     if (t.outcome && !t.outcome.valid) parts.push(`Tenant ${t.name}'s load does not count: ${t.outcome.invalid.join(", ")}.`);
   }
   for (const o of s.checkout ? s.checkout.orders : []) {

@@ -72,16 +72,11 @@ func figuresOfRun(r *demo.Run, step int) figures {
 // served draws the load and the latency of one run of an act, each with its figures above.
 func (l *look) served(own *demo.State, points []stage.Point, v figures, width, top, bottom int) []string {
 	act := demo.Act{Points: points}
-	good, p99, key := l.good, l.good, layerP99
+	good := l.good
 	if v.goodput < 0.9*v.offered {
 		good = l.bad
 	}
-	if v.p99 > own.SLOMS {
-		p99, key = l.bad, layerLate
-	}
-	if v.none() {
-		p99 = l.bad
-	}
+	p99, key := l.tail(v, own.SLOMS)
 	rows := []string{l.key(layerGood) + "goodput " + good.Render(fmt.Sprintf("%3.0f/s", v.goodput)) + " " + l.key(layerOffered) + fmt.Sprintf("offered %3.0f/s", v.offered)}
 	rows = append(rows, l.loadChart(own, &act, width, top)...)
 	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4s ", v.took(v.p50))+l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%4s ms", v.took(v.p99)))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", own.SLOMS)))

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/charmbracelet/lipgloss"
+
 	"github.com/spillgate/spillgate/internal/demo"
 	"github.com/spillgate/spillgate/internal/demo/stage"
 )
@@ -24,6 +26,17 @@ func (v figures) took(ms float64) string {
 		return "–"
 	}
 	return fmt.Sprintf("%.0f", ms)
+}
+
+// tail returns how the p99 of v is written, and its layer: where none was served it is bad, and no layer is late.
+func (l *look) tail(v figures, sloMS float64) (lipgloss.Style, layer) {
+	switch {
+	case v.none():
+		return l.bad, layerP99
+	case v.p99 > sloMS:
+		return l.bad, layerLate
+	}
+	return l.good, layerP99
 }
 
 func figuresOf(s *demo.State, a *demo.Act) figures {
@@ -70,14 +83,7 @@ func (l *look) panel(s *demo.State, a *demo.Act, width, height int) []string {
 	}
 	rows = append(rows, l.key(layerGood)+"goodput "+good.Render(fmt.Sprintf("%4.0f/s %3.0f%%", v.goodput, share))+" "+l.key(layerOffered)+fmt.Sprintf("offered %4.0f", v.offered)+capacity)
 	rows = append(rows, l.loadChart(s, a, inside, top)...)
-	p99 := l.good
-	key := layerP99
-	if v.p99 > s.SLOMS {
-		p99, key = l.bad, layerLate
-	}
-	if v.none() {
-		p99 = l.bad
-	}
+	p99, key := l.tail(v, s.SLOMS)
 	rows = append(rows, l.key(layerP50)+fmt.Sprintf("p50 %4s ", v.took(v.p50))+l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%4s ms", v.took(v.p99)))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
 	rows = append(rows, l.latencyChart(s, a, inside, bottom)...)
 	rows = append(rows, l.lost(a, inside)...)

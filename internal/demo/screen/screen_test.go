@@ -130,6 +130,17 @@ func TestShowsTheTenants(t *testing.T) {
 	}
 }
 
+// A tenant of which nothing was served has no p99, which is not shown as a good one.
+func TestShowsThatATenantWasNotServed(t *testing.T) {
+	s := demotest.Sharing(t, 8)
+	points := s.Tenants.Each[0].Points
+	points[len(points)-1].P99MS = 0
+	l := testLook(termenv.ANSI)
+	if text := l.render(s, url, 200, 24); !strings.Contains(text, l.bad.Render("  – ms")) {
+		t.Errorf("no bad p99 of a tenant in\n%s", text)
+	}
+}
+
 // Both orders' figures, the weight and the classes can be read, as they come.
 func TestShowsTheCheckouts(t *testing.T) {
 	end := demotest.Recorded(t)

@@ -72,11 +72,9 @@ func (l *look) tenant(s *demo.State, t *demo.TenantState, width, height int) []s
 	}
 	rows := []string{l.key(layerGood) + "goodput " + good.Render(fmt.Sprintf("%4.0f", p.Goodput)) + " " + l.key(layerOffered) + fmt.Sprintf("%4.0f", p.Offered)}
 	rows = append(rows, l.loadChart(&own, &act, inside, top)...)
-	p99, key := l.good, layerP99
-	if p.P99MS > s.SLOMS {
-		p99, key = l.bad, layerLate
-	}
-	rows = append(rows, l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%3s ms", figures{offered: p.Offered, p99: p.P99MS}.took(p.P99MS)))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
+	v := figures{offered: p.Offered, p99: p.P99MS}
+	p99, key := l.tail(v, s.SLOMS)
+	rows = append(rows, l.key(key)+"p99 "+p99.Render(fmt.Sprintf("%3s ms", v.took(v.p99)))+l.faint.Render(fmt.Sprintf(" ┄ SLO %.0f", s.SLOMS)))
 	rows = append(rows, l.latencyChart(&own, &act, inside, bottom)...)
 	rows = append(rows, l.turn(t)...)
 	rows = append(rows, l.title.Render("refused ")+count(t.Totals.Refused))
