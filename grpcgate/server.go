@@ -48,8 +48,8 @@ type server struct {
 // streams (WithStreamLimit).
 //
 // Up to 64 handlers run on goroutines that the server keeps from NewServer to Stop (grpc.NumStreamWorkers), because the stack
-// of each new goroutine has to grow first; further ones have goroutines of their own. A later option
-// grpc.NumStreamWorkers counts instead.
+// of each new goroutine has to grow first; further ones have goroutines of their own. A stream keeps one for as long as it is
+// open, and so does the control stream of each connected client. A later option grpc.NumStreamWorkers counts instead.
 //
 // A gate with spillgate.Config.ClassShares learns which methods, told apart by workflow, are
 // interactive, and the calls of their handlers carry the class that it learned.

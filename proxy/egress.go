@@ -154,6 +154,9 @@ func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseConnect(w)
 		return
 	}
+	if !r.ProtoAtLeast(1, 1) {
+		w = uninformed{w}
+	}
 	if r.ProtoMajor == 1 && r.ContentLength != 0 {
 		_ = http.NewResponseController(w).EnableFullDuplex() // as for clients: see upstream.serve
 	}
@@ -172,17 +175,17 @@ func (x *exit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fallthrough
 	default:
 		x.untraced.Add(1)
-		x.reverse.ServeHTTP(w, r)
+		hopless{w}.serve(x.reverse, r)
 		return
 	}
 	if o.outing == nil {
 		x.strange.Add(1)
-		x.reverse.ServeHTTP(w, r)
+		hopless{w}.serve(x.reverse, r)
 		return
 	}
 	x.matched.Add(1)
 	defer func() { o.end(o.reply, o.failed) }() // also if the copying of the answer panics
-	x.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outingKey{}, o)))
+	hopless{w}.serve(x.reverse, r.WithContext(context.WithValue(r.Context(), outingKey{}, o)))
 }
 
 // rewrite makes the request that goes out of the server's. What it says of who is
@@ -218,6 +221,7 @@ func (x *exit) rewrite(r *httputil.ProxyRequest) {
 
 // answered takes what the callee says of the request's progress.
 func (x *exit) answered(resp *http.Response) error {
+	tidy(resp)
 	if b, _ := resp.Request.Body.(*requestBody); resp.StatusCode != http.StatusSwitchingProtocols {
 		b.last(resp.Header)
 	}

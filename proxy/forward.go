@@ -55,7 +55,7 @@ func (u *upstream) serve(reverse http.Handler) http.Handler {
 			u.pass(w, r)
 			return
 		}
-		reverse.ServeHTTP(w, r)
+		hopless{w}.serve(reverse, r)
 	})
 }
 

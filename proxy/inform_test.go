@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
 	"net/textproto"
@@ -21,7 +23,7 @@ import (
 // Answers 1xx pass without what is for the next hop alone, and not to clients of HTTP/1.0, which would take the first for
 // the answer and the answer for that of the next request.
 func TestInformation(t *testing.T) {
-	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	hints := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h.Set("Link", "</a>")
 		h.Set("X-Mine", "1")
@@ -30,42 +32,54 @@ func TestInformation(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		clear(h)
 		fmt.Fprint(w, "answer")
-	}))
-	for _, scheme := range []string{"http", "h2c"} {
-		p := start(t, to(scheme+"://"+addr))
-		c := connectTo(t, p.addr)
-		for range 2 {
-			fmt.Fprint(c, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-			resp, err := http.ReadResponse(c.r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if text := read(t, resp); resp.StatusCode != 200 || text != "answer" {
-				t.Fatalf("%s: HTTP/1.0 got %s %q", scheme, resp.Status, text)
-			}
+	})
+	_, addr := serve(t, hints)
+	secure := httptest.NewTLSServer(hints) // of HTTP/1
+	defer secure.Close()
+	for _, url := range []string{"http://" + addr, "h2c://" + addr, secure.URL} {
+		cfg := Config{Upstreams: []Upstream{{URL: url, Insecure: url == secure.URL}}}
+		cfg.Egress = []Egress{{Address: "127.0.0.1:0", URL: url, Insecure: url == secure.URL}}
+		p := start(t, cfg)
+		informs(t, p.addr, url)
+		informs(t, p.EgressAddrs()[0].String(), url+" by egress")
+	}
+}
+
+// informs looks at what comes of an upstream's 1xx at an address.
+func informs(t *testing.T, addr, upstream string) {
+	t.Helper()
+	c := connectTo(t, addr)
+	for range 2 {
+		fmt.Fprint(c, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+		resp, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, version := range []int{1, 2} {
-			var got []textproto.MIMEHeader
-			trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-				got = append(got, h)
-				return nil
-			}}
-			r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "GET", p.url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := client(t, version, nil).Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			read(t, resp)
-			if len(got) != 1 || got[0].Get("Link") != "</a>" {
-				t.Errorf("%s, HTTP/%d: 1xx %v", scheme, version, got)
-			}
-			for _, h := range got {
-				if scheme == "http" && len(h) != 1 {
-					t.Errorf("HTTP/%d: 1xx with %v", version, h)
-				}
+		if text := read(t, resp); resp.StatusCode != 200 || text != "answer" {
+			t.Fatalf("%s: HTTP/1.0 got %s %q", upstream, resp.Status, text)
+		}
+	}
+	for _, version := range []int{1, 2} {
+		var got []textproto.MIMEHeader
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			got = append(got, h)
+			return nil
+		}}
+		r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "GET", "http://"+addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client(t, version, nil).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read(t, resp)
+		if len(got) != 1 || got[0].Get("Link") != "</a>" {
+			t.Errorf("%s, HTTP/%d: 1xx %v", upstream, version, got)
+		}
+		for _, h := range got {
+			if len(h) != 1 {
+				t.Errorf("%s, HTTP/%d: 1xx with %v", upstream, version, h)
 			}
 		}
 	}
@@ -114,10 +128,27 @@ func TestTrailersSayNoMore(t *testing.T) {
 // Trailers of an answer pass if they may be trailers. Where none is left, and where one was announced and does not come,
 // the answer ends all the same: an HTTP/2 server that is to send trailers and has none leaves the stream open.
 func TestTrailersOfAnswers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	authority := newAuthority(t, "ca")
+	certificate, err := tls.LoadX509KeyPair(authority.issue("server"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, scheme := range []string{"http", "https"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := scheme + "://" + l.Addr().String()
+		if scheme == "https" {
+			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate}})
+		}
+		trailersOfAnswers(t, l, Config{Upstreams: []Upstream{{URL: url, Insecure: scheme == "https"}}})
+	}
+}
+
+// trailersOfAnswers serves at l, the upstream in cfg.
+func trailersOfAnswers(t *testing.T, l net.Listener, cfg Config) {
+	t.Helper()
 	var served sync.WaitGroup
 	t.Cleanup(func() { l.Close(); await.All(t, &served, "the upstream to end") })
 	served.Go(func() {
@@ -142,7 +173,7 @@ func TestTrailersOfAnswers(t *testing.T) {
 			})
 		}
 	})
-	p := start(t, to("http://"+l.Addr().String()))
+	p := start(t, cfg)
 	for _, version := range []int{1, 2} {
 		c := client(t, version, nil)
 		for _, test := range [][3]string{ // announced, sent, passed on
@@ -170,7 +201,7 @@ func TestTrailersOfAnswers(t *testing.T) {
 			}
 			slices.Sort(names)
 			if got := strings.Join(names, " "); string(text) != "ok" || err != nil || got != test[2] {
-				t.Errorf("HTTP/%d, %q: %q with the trailers %q and %v, expected ok with %q", version, test, text, got, err, test[2])
+				t.Errorf("%s, HTTP/%d, %q: %q with the trailers %q and %v, expected ok with %q", cfg.Upstreams[0].URL, version, test, text, got, err, test[2])
 			}
 		}
 	}
@@ -187,12 +218,16 @@ func TestAnswersWithoutBody(t *testing.T) {
 		defer c.Close()
 		fmt.Fprintf(c, "HTTP/1.1 %s No\r\nContent-Length: 7\r\nX-A: 1\r\n\r\n", r.URL.Path[1:])
 	}))
-	p := start(t, to("http://"+addr))
+	cfg := to("http://" + addr)
+	cfg.Egress = []Egress{{Address: "127.0.0.1:0", URL: "http://" + addr}}
+	p := start(t, cfg)
 	for _, version := range []int{1, 2} {
-		for _, status := range []int{http.StatusNoContent, http.StatusNotModified} {
-			resp, text := get(t, client(t, version, nil), fmt.Sprint(p.url, "/", status))
-			if resp.StatusCode != status || text != "" || resp.Header.Get("X-A") != "1" {
-				t.Errorf("HTTP/%d: %s %q %v, expected %d", version, resp.Status, text, resp.Header, status)
+		for _, at := range []string{p.addr, p.EgressAddrs()[0].String()} {
+			for _, status := range []int{http.StatusNoContent, http.StatusNotModified} {
+				resp, text := get(t, client(t, version, nil), fmt.Sprint("http://", at, "/", status))
+				if resp.StatusCode != status || text != "" || resp.Header.Get("X-A") != "1" {
+					t.Errorf("HTTP/%d: %s %q %v, expected %d", version, resp.Status, text, resp.Header, status)
+				}
 			}
 		}
 	}

@@ -41,7 +41,6 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 	u.answered(resp)
 	h := w.Header()
 	add(h, resp.Header)
-	dropTrailers(resp.Trailer)
 	announced := len(resp.Trailer)
 	if announced > 0 {
 		names := make([]string, 0, announced)
@@ -75,10 +74,15 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 // dropTrailers takes out of trailers what cannot be among them.
 func dropTrailers(h http.Header) {
 	for name := range h {
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidTrailerHeader(name) {
+		if !mayTrail(name) {
 			delete(h, name)
 		}
 	}
+}
+
+// mayTrail reports whether a field can be among trailers.
+func mayTrail(name string) bool {
+	return httpguts.ValidHeaderFieldName(name) && httpguts.ValidTrailerHeader(name)
 }
 
 // errUnasked is the error of an answer 101 to a request that asks for no upgrade, and of one with a status below 100,

@@ -43,7 +43,7 @@ func (d *redialer) connect(ctx context.Context, network, address string) (net.Co
 			d.succeeded(time.Since(began))
 			return c, nil
 		}
-		if ctx.Err() != nil || !isTimeout(err) {
+		if ctx.Err() != nil || !isTimeout(err) || time.Since(began) < try { // or what calls itself a timeout comes at once
 			return nil, err
 		}
 	}

@@ -29,13 +29,14 @@ func TestRedialing(t *testing.T) {
 		{"the queue was full", 2, nil, time.Minute, 3},
 		{"refused", 0, refused, time.Minute, 1},
 		{"refused after a while", 1, refused, time.Minute, 2},
+		{"a timeout of the system's", 1, &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, 2 * time.Second, 2},
 		{"never", 100, nil, leastTry / 2, 1},
 	} {
 		var tries []time.Duration
 		d := redialer{timeout: tt.timeout, dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			until, ok := ctx.Deadline()
-			if !ok {
-				t.Fatal("a try without an end")
+			if !ok || len(tries) > 9 {
+				t.Fatal("a try without an end, or no end of tries")
 			}
 			tries = append(tries, time.Until(until))
 			if len(tries) <= tt.unheard {

@@ -130,12 +130,18 @@ func (u *upstream) answered(r *http.Response) {
 	if v := u.p.visitOf(r.Request); v != nil {
 		v.answered(r)
 	}
-	if r.StatusCode == http.StatusNoContent || r.StatusCode == http.StatusNotModified {
-		// Over HTTP/2 it would be the length of a body that does not come, which clients take for an answer that is cut off.
-		r.Header.Del("Content-Length")
-	}
+	tidy(r)
 	if b, _ := r.Request.Body.(*requestBody); r.StatusCode != http.StatusSwitchingProtocols {
 		b.last(r.Header)
+	}
+}
+
+// tidy takes off an answer what a server of HTTP/2 stumbles over: announced trailers that are none, which leave a stream
+// without an end, and the length of a body that never comes, for which clients take the answer for one that is cut off.
+func tidy(r *http.Response) {
+	dropTrailers(r.Trailer)
+	if r.StatusCode == http.StatusNoContent || r.StatusCode == http.StatusNotModified {
+		delete(r.Header, "Content-Length")
 	}
 }
 

@@ -140,8 +140,8 @@ func (u Upstream) dialer(timeout time.Duration) dialer {
 	}
 }
 
-// fixed reports whether the upstream has one address, which no lookup finds: a dialer divides its time among several, so
-// it needs all of it.
+// fixed reports whether no lookup finds the upstream's address: a dialer divides its time among those that one finds, so
+// it needs all of it. Those of localhost answer or refuse at once.
 func (u Upstream) fixed(target *url.URL) bool {
 	if path, _ := u.socket(); path != "" {
 		return false
