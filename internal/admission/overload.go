@@ -22,7 +22,12 @@ const (
 // overload is 1 if many requests are refused or the queue stands for long, and 0 if few are
 // refused and the queue runs empty now and then.
 func (g *Gate) overload(now mono.Time) float64 {
-	return max(0, min(max(g.demand.refused/refusedMuch, g.standing(now)), 1))
+	return g.overloadBy(now, g.demand.refused/refusedMuch)
+}
+
+// overloadBy is overload where refusals count for as much.
+func (g *Gate) overloadBy(now mono.Time, refusals float64) float64 {
+	return max(0, min(max(refusals, g.standing(now)), 1))
 }
 
 // overload is how far the gate is overloaded, from 0 to 1.
@@ -42,12 +47,15 @@ func (o overload) of(leaves bool) float64 {
 	return o.now
 }
 
+// overloads is how far the gate is overloaded. Refusals count only as far as the slots have had no pauses, unless
+// processors are shared: those have none, whatever the slots have.
 func (g *Gate) overloads(now mono.Time) overload {
-	o, lasts := g.overload(now), g.filled.sustained()
-	if g.limit.Sharing() { // the processors have no pauses, whatever the slots have
-		return overload{now: o, lasting: min(o, lasts)}
+	all, lasts := g.overload(now), g.filled.sustained()
+	o := overload{now: all, lasting: min(all, lasts)}
+	if !g.limit.Sharing() {
+		o.now = g.overloadBy(now, min(g.demand.refused/refusedMuch, lasts))
 	}
-	return overload{now: max(0, min(max(min(g.demand.refused/refusedMuch, lasts), g.standing(now)), 1)), lasting: min(o, lasts)}
+	return o
 }
 
 // standing is above 0 if for longer than an objective a request would have had to wait, and 1 after two.

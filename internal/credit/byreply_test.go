@@ -202,6 +202,19 @@ func TestAskingIsNoOverrun(t *testing.T) {
 	}
 }
 
+// turn has a turn pass in which one client is silent and another waits for its credits, and returns when it is over.
+func turn(t *testing.T, p *Pool, now mono.Time, silent, waits *Client) mono.Time {
+	t.Helper()
+	for end := now.Add(quantum*p.cfg.Interval + 2*p.cfg.Interval); now < end; now = now.Add(p.cfg.Interval) {
+		p.OnDemand(now, waits, 3)
+		p.OnWake(now, p.cfg.TargetDelay)
+	}
+	if silent.Window() != 0 || waits.Window() == 0 {
+		t.Errorf("after a turn the silent client has %d credits and the other %d, expected none and some", silent.Window(), waits.Window())
+	}
+	return now
+}
+
 // TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn: it would not hear that it lost them, so it may go on where
 // it was, and others need not wait for the end of a lease.
 func TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn(t *testing.T) {
@@ -214,13 +227,7 @@ func TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn(t *testing.T) {
 	now := mono.Time(0)
 	p.setWindow(now, waits, 0)
 	p.SetTotal(now, 8)
-	for end := now.Add(quantum*p.cfg.Interval + 2*p.cfg.Interval); now < end; now = now.Add(p.cfg.Interval) {
-		p.OnDemand(now, waits, 3)
-		p.OnWake(now, p.cfg.TargetDelay)
-	}
-	if silent.Window() != 0 || waits.Window() == 0 {
-		t.Errorf("after a turn the silent client has %d credits and the other %d, expected none and some", silent.Window(), waits.Window())
-	}
+	now = turn(t, p, now, silent, waits)
 	for range 8 {
 		if !p.OnRequest(now, silent, 0) {
 			t.Error("a request within the window that the client believes in is an overrun")
@@ -244,13 +251,7 @@ func TestWhoHearsGrantsDoesNotShieldTheSilent(t *testing.T) {
 	p.setWindow(now, idle, 0)
 	p.setWindow(now, waits, 0)
 	p.SetTotal(now, 8)
-	for end := now.Add(quantum*p.cfg.Interval + 2*p.cfg.Interval); now < end; now = now.Add(p.cfg.Interval) {
-		p.OnDemand(now, waits, 3)
-		p.OnWake(now, p.cfg.TargetDelay)
-	}
-	if silent.Window() != 0 || waits.Window() == 0 {
-		t.Errorf("after a turn the silent client has %d credits and the other %d, expected none and some", silent.Window(), waits.Window())
-	}
+	turn(t, p, now, silent, waits)
 	if err := p.Check(); err != nil {
 		t.Error(err)
 	}
