@@ -74,6 +74,9 @@ const (
 	drainGrace = 500 * time.Millisecond
 	// drainDelay is the retry-after of a server that drains.
 	drainDelay = time.Second
+	// refusal is the processor time that a refused call takes: a server that does nothing for a call took 6 µs for each
+	// of 20,000/s by 100 connections, and 24 µs for each of 5,000/s, which it sleeps between. One that refuses is busy.
+	refusal = 10 * time.Microsecond
 )
 
 // check fills in the defaults, and returns every mistake.
@@ -149,7 +152,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	if cfg.Gate != nil {
-		cfg.Gate.WatchNetwork()
+		cfg.Gate.WatchCheap(refusal)
 	}
 	return &Server{cfg: cfg, methods: map[string]*served{}, listeners: map[net.Listener]bool{}, conns: map[*serverConn]bool{}}, nil
 }

@@ -9,7 +9,7 @@ import (
 
 // refusalCost is the processor time that a refusal costs: 17 µs for a call that an
 // interceptor of grpc-go refuses, and what its client costs. A server whose
-// requests take less than twice that gains nothing by refusing some.
+// requests take less than twice that gains nothing by refusing some. See also SetRefusal.
 const refusalCost = 20 * time.Microsecond
 
 const (
@@ -98,7 +98,10 @@ func (g *Gate) decide(now mono.Time) {
 // call graph, requests are better held back at the entry.
 func (g *Gate) tolerated() float64 {
 	refusal := refusalCost
-	if g.limit.Useful() > 0 {
+	switch {
+	case g.cpu.refusal > 0:
+		refusal = g.cpu.refusal
+	case g.limit.Useful() > 0:
 		refusal = sparseRefusalTime
 	}
 	cost := (float64(refusal) + g.demand.sunk) / g.pace.gap.value // infinite before the first departure

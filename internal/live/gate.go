@@ -123,7 +123,9 @@ type Gate struct {
 	timer   *time.Timer
 	armed   mono.Time // of timer; mono.Never: not running
 	closed  bool
-	off     int // running tickets that bypassed the node
+	off     int           // running tickets that bypassed the node
+	edges   int           // that had the network watched
+	refusal time.Duration // of the dearest of them; 0: as over gRPC
 	tallies Tallies
 	explanations
 	watched []watched
@@ -227,15 +229,32 @@ func (g *Gate) ByDeadline() bool { return g.urgent }
 // WatchNetwork makes the gate measure how long bytes lie in sockets, and count
 // it as queueing delay. Edges whose requests come from connections that goroutines
 // read call it. It costs two file descriptors, a goroutine and a byte through a
-// pipe now and then while requests come. Further calls, and calls after Close, do
+// pipe now and then while requests come. Further calls cost nothing more, and calls after Close do
 // nothing.
-func (g *Gate) WatchNetwork() {
+func (g *Gate) WatchNetwork() { g.watch(0) }
+
+// WatchCheap is WatchNetwork for an edge whose refusals take so much processor time, above 0 and less than over gRPC. Of
+// several edges of a gate, the one with the dearest refusals counts.
+func (g *Gate) WatchCheap(refusal time.Duration) { g.watch(refusal) }
+
+// watch is WatchNetwork for an edge whose refusals take so much processor time, 0 for that of gRPC and HTTP.
+func (g *Gate) watch(refusal time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lag.Load() != nil || g.closed {
+	if g.closed {
 		return
 	}
-	g.lag.Store(newLag(g.lagGap(), g.onLag))
+	if g.edges++; g.edges == 1 {
+		g.refusal = refusal
+	} else if g.refusal > 0 && (refusal == 0 || refusal > g.refusal) {
+		g.refusal = refusal
+	}
+	if own := g.node.Gate(); own != nil {
+		own.SetRefusal(g.refusal)
+	}
+	if g.lag.Load() == nil {
+		g.lag.Store(newLag(g.lagGap(), g.onLag))
+	}
 }
 
 // lagGap is the time between two measurements of the network. It is called with the lock held.
