@@ -112,7 +112,7 @@ func (h *health) checked(now mono.Time, good bool) (left, back bool) {
 		if !h.out || h.checks < c.Good {
 			return false, false
 		}
-		h.out, h.ill, h.since, h.row = false, false, now, 0
+		h.out, h.ill, h.muted, h.since, h.row = false, false, false, now, 0
 		h.isOut.Store(false)
 		h.cuts.Store(0)
 		return false, true

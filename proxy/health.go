@@ -33,6 +33,10 @@ const (
 	// longestPause is the longest time between two probes of an upstream, and how
 	// long one must have stayed in for the next pause to be the shortest again.
 	longestPause = 30 * time.Second
+	// cheapProbe is the part of the first pause in which a connection is refused that costs next to nothing: its request
+	// goes on to another upstream. The pauses between such probes do not grow, so that a server that was down for long is
+	// found as soon as one that was down for a second.
+	cheapProbe = 10
 )
 
 func (h Health) withDefaults() Health {
@@ -97,6 +101,7 @@ type health struct {
 	pause  time.Duration // between probes
 	checks int           // in a row: good ones, or as a negative number bad ones
 	ill    bool          // it fails its checks, and is out until they are good
+	muted  bool          // it is out because it was silent
 	failed int64         // counts failures
 	outs   int64         // counts times out
 }
@@ -110,13 +115,13 @@ func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bo
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.out && began < h.since {
+	if h.out && began < h.since && !(h.muted && r == wellDone) {
 		return false, false // sent before; it is known by now
 	}
 	if r == wellDone {
 		h.row = 0
 		if back = h.out && !h.ill; back {
-			h.out, h.since = false, now
+			h.out, h.muted, h.since = false, false, now
 			h.isOut.Store(false)
 		}
 		return false, back
@@ -132,22 +137,29 @@ func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bo
 	}
 	switch {
 	case h.rule.Failures < 0:
+	case h.out && r == unreachable && now.Sub(began) <= h.rule.Pause/cheapProbe:
+		h.probe = now.Add(h.pause) // as soon as before: the request went to another upstream at once
 	case h.out:
 		h.pause = min(2*h.pause, longestPause)
 		h.probe = now.Add(h.pause)
 	case (r == unreachable || max(h.row, int(cuts)) >= h.rule.Failures) && mayLeave(r):
-		if h.outs > 0 && now.Sub(h.since) < longestPause {
-			h.pause = min(2*h.pause, longestPause)
-		} else {
-			h.pause = h.rule.Pause
-		}
-		h.out, h.since, h.probe = true, now, now.Add(h.pause)
-		h.checks = min(h.checks, 0) // as many good checks bring it back as one that failed them
-		h.isOut.Store(true)
-		h.outs++
+		h.leave(now)
 		return true, false
 	}
 	return false, false
+}
+
+// leave puts the upstream out, for a pause that is twice as long if it was back only a short time. The lock is held.
+func (h *health) leave(now mono.Time) {
+	if h.outs > 0 && now.Sub(h.since) < longestPause {
+		h.pause = min(2*h.pause, longestPause)
+	} else {
+		h.pause = h.rule.Pause
+	}
+	h.out, h.since, h.probe = true, now, now.Add(h.pause)
+	h.checks = min(h.checks, 0) // as many good checks bring it back as one that failed them
+	h.isOut.Store(true)
+	h.outs++
 }
 
 // whole notes that the body of an answer came to its end.
@@ -181,6 +193,9 @@ func (h *health) take(now mono.Time) bool {
 	if !h.out || h.ill || now < h.probe {
 		return false
 	}
+	if h.muted {
+		h.pause = min(2*h.pause, longestPause) // if it is answered, the pause counts no more
+	}
 	h.probe = now.Add(h.pause)
 	return true
 }
@@ -193,7 +208,11 @@ type judged struct {
 // RoundTrip implements http.RoundTripper.
 func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := live.Now()
+	j.u.asks(began)
 	resp, err := (*j.u.calls.Load()).RoundTrip(r)
+	if err == nil {
+		j.u.silence.hears(live.Now())
+	}
 	what := judge(r, resp, err)
 	if err == nil {
 		resp.Request = r // with its body as ModifyResponse looks for it; what is further on wraps that
@@ -322,9 +341,9 @@ func (u *upstream) leaves(r result) bool {
 func (p *Proxy) watchHealth() error {
 	meter := p.metrics.Meter()
 	out, err1 := meter.Int64ObservableGauge("spillgate.upstream.out",
-		metric.WithDescription("1 while the upstream is out of rotation because of failures or checks."))
+		metric.WithDescription("1 while the upstream is out of rotation because of failures, silence or checks."))
 	outs, err2 := meter.Int64ObservableCounter("spillgate.upstream.outs",
-		metric.WithDescription("Times that the upstream was taken out of rotation because of failures or checks."))
+		metric.WithDescription("Times that the upstream was taken out of rotation because of failures, silence or checks."))
 	failures, err3 := meter.Int64ObservableCounter("spillgate.upstream.failures",
 		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, in part, or not at all. Refusals of an upstream's own gate do not count."))
 	checks, err5 := meter.Int64ObservableCounter("spillgate.upstream.checks",
