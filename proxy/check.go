@@ -112,7 +112,7 @@ func (h *health) checked(now mono.Time, good bool) (left, back bool) {
 		if !h.out || h.checks < c.Good {
 			return false, false
 		}
-		h.out, h.ill, h.muted, h.since, h.row = false, false, false, now, 0
+		h.out, h.ill, h.since, h.row = false, false, now, 0
 		h.isOut.Store(false)
 		h.cuts.Store(0)
 		return false, true
@@ -123,7 +123,7 @@ func (h *health) checked(now mono.Time, good bool) (left, back bool) {
 	}
 	left = !h.out
 	if h.ill = true; left {
-		h.out, h.since = true, now
+		h.out, h.why, h.said, h.since = true, failing, true, now
 		h.isOut.Store(true)
 		h.outs++
 	}

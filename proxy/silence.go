@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -52,30 +51,18 @@ func (u *upstream) asks(now mono.Time) {
 	if most < 0 || n < int64(most) || since == 0 || now.Sub(since) < max(leastSilence, silentFor*u.gate.Objective()) {
 		return
 	}
-	if u.health.mute(now, func(result) bool { return u.heardOthers(since) && u.leaves(failed) }) {
-		u.p.log.Warn("upstream out of rotation: it does not answer", "upstream", u.name, "requests", n, "silent", live.Now().Sub(since))
+	heard := func(o *upstream) *atomic.Int64 { return &o.silence.heard }
+	if u.health.leaveFor(silent, now, func(result) bool { return u.othersSince(since, heard) && u.leaves(failed) }) {
+		u.p.log.Warn("upstream out of rotation: it does not answer", "upstream", u.name, "requests", n, "silent", now.Sub(since))
 	}
 }
 
-// heardOthers reports whether another upstream of the group has answered since an instant.
-func (u *upstream) heardOthers(since mono.Time) bool {
+// othersSince reports whether what is an instant of another upstream of the group comes after since.
+func (u *upstream) othersSince(since mono.Time, what func(*upstream) *atomic.Int64) bool {
 	for _, other := range u.p.state.Load().members(u.group) {
-		if other != u && mono.Time(other.silence.heard.Load()) > since {
+		if other != u && mono.Time(what(other).Load()) > since {
 			return true
 		}
 	}
 	return false
-}
-
-// mute puts the upstream out because it is silent, if mayLeave says that this can be, and reports whether it did. The next
-// answer brings it back, whenever its request was sent.
-func (h *health) mute(now mono.Time, mayLeave func(result) bool) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.out || !mayLeave(failed) {
-		return false
-	}
-	h.leave(now)
-	h.muted = true
-	return true
 }

@@ -68,6 +68,7 @@ type upstream struct {
 
 	health                health
 	silence               silence
+	tardy                 tardy
 	downUntil             atomic.Int64 // mono.Time; for the status page
 	failures              throttle
 	failed, retried       mishaps         // requests, by kind of failure and by what was decided
