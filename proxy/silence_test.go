@@ -141,3 +141,20 @@ func TestBlackHole(t *testing.T) {
 		t.Errorf("log:\n%s", log)
 	}
 }
+
+// Probes of an upstream that refuses connections at once cost nothing, so their pause does not grow. One that is not
+// reached in time costs its request that time.
+func TestProbesOfWhatRefusesConnections(t *testing.T) {
+	h := health{rule: Health{Failures: 5, Pause: time.Second}}
+	at := mono.Time(time.Hour)
+	for i, tt := range []struct{ took, pause time.Duration }{
+		{0, time.Second}, {0, time.Second}, {time.Millisecond, time.Second}, {100 * time.Millisecond, time.Second},
+		{time.Second, 2 * time.Second}, {0, 2 * time.Second},
+	} {
+		h.note(at, at.Add(-tt.took), unreachable, func(result) bool { return true })
+		if h.pause != tt.pause || h.probe != at.Add(tt.pause) {
+			t.Errorf("failure %d: a pause of %v, expected %v", i, h.pause, tt.pause)
+		}
+		at = at.Add(10 * time.Second)
+	}
+}
