@@ -274,8 +274,9 @@ func (c *call) leave(ctx context.Context) {
 }
 
 // ended notes how the handler ended that returned err, and returns what the client is
-// told: if the gate cancelled the call, that.
+// told: if the gate cancelled the call, that; see passedOn.
 func (c *call) ended(ctx context.Context, err error) error {
+	err = passedOn(err)
 	c.outcome = outcomeOf(ctx, c.in, err)
 	if err != nil {
 		c.in.ticket.Failed()

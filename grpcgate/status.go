@@ -161,6 +161,21 @@ func understood(err error) error {
 	return &refused{st, r}
 }
 
+// passedOn returns what a handler returned, with a status if it is a refusal that has none: that of a service which the
+// handler called by HTTP (httpgate), or of another gate in the process. Without one the caller would get UNKNOWN. Whose
+// quota was spent down there is nothing to the caller: it learns that the server is short, and when to come again. An error
+// of a context is a status to grpc already.
+func passedOn(err error) error {
+	var below *live.Refusal
+	if err == nil || !errors.As(err, &below) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return refusalError(&live.Refusal{Reason: work.Downstream, Pushback: below.Pushback})
+}
+
 // outcomeOf says how a handler ended that returned err. An application's own
 // error is work done like any other. An answer that nobody waits for any more, as its
 // caller left or its deadline passed, is late.

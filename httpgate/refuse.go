@@ -80,6 +80,8 @@ func (o *options) status(r *http.Request, reason work.Reason) int {
 //		}
 //		return
 //	}
+//
+// A server's own refusal is no error of an http.Client but a response: RefusalIn finds it there.
 func RefuseBelow(w http.ResponseWriter, r *http.Request, err error) bool {
 	var below *live.Refusal
 	if !errors.As(err, &below) {
@@ -87,6 +89,36 @@ func RefuseBelow(w http.ResponseWriter, r *http.Request, err error) bool {
 	}
 	Refuse(w, r, &live.Refusal{Reason: work.Downstream, Pushback: below.Pushback})
 	return true
+}
+
+// RefusalIn returns a *spillgate.Refusal if the server that answered with resp, or one further down, refused the request,
+// and nil for any other response, errors of the application and refusals without Spillgate's field among them. The
+// refusal has the reason and the pushback, and no ID, which is in the body. The body is left as it is. It is for handlers that
+// call a service by HTTP and pass its refusal on:
+//
+//	resp, err := client.Do(req)
+//	if err == nil {
+//		defer resp.Body.Close()
+//		err = httpgate.RefusalIn(resp)
+//	}
+//	if err != nil {
+//		… // HTTP: RefuseBelow. gRPC: return err
+//	}
+func RefusalIn(resp *http.Response) error {
+	grpc := isGRPC(resp.Header)
+	values := resp.Header[fieldFor(grpc)]
+	if len(values) == 0 {
+		return nil
+	}
+	msg, err := decodeField(values, grpc)
+	if err != nil {
+		return nil
+	}
+	reply, err := wire.ParseReply(msg)
+	if err != nil || !reply.HasShed {
+		return nil
+	}
+	return &live.Refusal{Reason: reply.Shed.Reason, Pushback: reply.Shed.Pushback}
 }
 
 // write is Patience.Write. o may be nil.

@@ -123,7 +123,7 @@ func (h *health) checked(now mono.Time, good bool) (left, back bool) {
 	}
 	left = !h.out
 	if h.ill = true; left {
-		h.out, h.since = true, now
+		h.out, h.why, h.said, h.since = true, failing, true, now
 		h.isOut.Store(true)
 		h.outs++
 	}

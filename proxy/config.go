@@ -171,13 +171,15 @@ type Upstream struct {
 type Health struct {
 	// Failures is how many requests in a row must fail: answers 500, 502, 503 and
 	// 504 (gRPC: INTERNAL and UNAVAILABLE alone), connections broken off, also in the
-	// middle of an answer, and Limits.Response exceeded. One failure to connect is enough. Default 5.
+	// middle of an answer, and Limits.Response exceeded. One failure to connect is enough. It is also how many
+	// requests must be without any answer, and answers after the objective, while other upstreams of the group answer, and
+	// do so in time. Default 5.
 	// Larger tolerates more errors of the application; smaller loses fewer
 	// requests. Negative never puts one out; its failures then still count as
 	// load for a while.
 	Failures int
 	// Pause is the time to the first probe. It doubles with each that fails, up
-	// to 30 s. Default 1 s. Larger loses fewer requests to probes, smaller is
+	// to 30 s, unless the upstream refused the connection at once. Default 1 s. Larger loses fewer requests to probes, smaller is
 	// back sooner.
 	Pause time.Duration
 	// Check asks the upstreams themselves. Default off.

@@ -26,10 +26,11 @@
 //
 // Health. An upstream that fails at once would always be the least loaded one, so each
 // failure counts as a request that is still inside for about a second. After some failures
-// in a row (Config.Health), or one failure to connect, the upstream is put out of rotation:
-// it gets single requests as probes, at growing distances, until one succeeds. At most half
-// of the upstreams are out because of their answers, and all but one because they cannot be
-// reached, so there is always one to choose. Answers 500, 502, 503 and 504 are failures and
+// in a row (Config.Health), or one failure to connect, or requests that it does not answer, or
+// answers too late, while others of its group answer theirs in time, the upstream is put out of
+// rotation: it gets single requests as probes, at growing distances, until one succeeds. At most
+// half of the upstreams are out because of their answers or for want of any, and all but one
+// because they cannot be reached, so there is always one to choose. Answers 500, 502, 503 and 504 are failures and
 // no samples of service time; a refusal by an upstream's own gate is no failure. Health.Check
 // also sends checks to the upstreams: one that fails them is out until it passes, and all
 // may be out. Metrics: spillgate_upstream_out, _outs, _failures, _checks and _retries.

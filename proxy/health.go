@@ -33,6 +33,10 @@ const (
 	// longestPause is the longest time between two probes of an upstream, and how
 	// long one must have stayed in for the next pause to be the shortest again.
 	longestPause = 30 * time.Second
+	// cheapProbe is the part of the first pause in which a connection is refused that costs next to nothing: its request
+	// goes on to another upstream. The pauses between such probes do not grow, so that a server that was down for long is
+	// found as soon as one that was down for a second.
+	cheapProbe = 10
 )
 
 func (h Health) withDefaults() Health {
@@ -68,10 +72,23 @@ type result uint8
 
 const (
 	wellDone    result = iota
+	wellButLate        // answered after the objective
 	failed             // answered 500, 502, 503 or 504, broke off, or was too slow
 	cutShort           // answered, and broke off in the middle of the body
 	unreachable        // could not be connected to
 	saysNothing        // refused by a gate, or the client's or the proxy's own doing
+)
+
+// well reports whether there was an answer that is no failure.
+func (r result) well() bool { return r <= wellButLate }
+
+// cause is why an upstream is out.
+type cause uint8
+
+const (
+	failing cause = iota // or out of reach, or it fails its checks
+	silent               // see silence; any answer brings it back
+	tooLate              // see tardy; an answer in time brings it back
 )
 
 // health is what the requests of an upstream say about it, and its checks, if there are
@@ -97,29 +114,38 @@ type health struct {
 	pause  time.Duration // between probes
 	checks int           // in a row: good ones, or as a negative number bad ones
 	ill    bool          // it fails its checks, and is out until they are good
+	why    cause         // of out
+	said   bool          // it is known to be out: late answers in a row may be chance
 	failed int64         // counts failures
 	outs   int64         // counts times out
 }
 
 // note takes the result of a request that was sent at began. If the upstream
 // would have to be put out, mayLeave says whether it can be; it is called
-// with the lock of h held. left reports that it was put out, back that it is back.
+// with the lock of h held. left reports that it was put out, or that it is clear by now why, back that it is back; neither if
+// it was out for late answers until one came in time that was under way.
 func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bool) (left, back bool) {
 	if r == saysNothing {
 		return false, false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.out && began < h.since {
+	if h.out && began < h.since && !(h.why == silent && r.well() || h.why == tooLate && r == wellDone) {
 		return false, false // sent before; it is known by now
 	}
-	if r == wellDone {
+	if r.well() {
 		h.row = 0
-		if back = h.out && !h.ill; back {
+		switch {
+		case !h.out || h.ill:
+		case h.why == tooLate && r == wellButLate:
+			left = !h.said // a probe that is late shows that it was not chance
+			h.said = true
+		default:
+			back = h.said
 			h.out, h.since = false, now
 			h.isOut.Store(false)
 		}
-		return false, back
+		return left, back
 	}
 	h.failed++
 	h.weight = h.weightAt(now) + 1
@@ -132,22 +158,41 @@ func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bo
 	}
 	switch {
 	case h.rule.Failures < 0:
+	case h.out && r == unreachable && now.Sub(began) <= h.rule.Pause/cheapProbe:
+		h.probe = now.Add(h.pause) // as soon as before: the request went to another upstream at once
 	case h.out:
 		h.pause = min(2*h.pause, longestPause)
 		h.probe = now.Add(h.pause)
 	case (r == unreachable || max(h.row, int(cuts)) >= h.rule.Failures) && mayLeave(r):
-		if h.outs > 0 && now.Sub(h.since) < longestPause {
-			h.pause = min(2*h.pause, longestPause)
-		} else {
-			h.pause = h.rule.Pause
-		}
-		h.out, h.since, h.probe = true, now, now.Add(h.pause)
-		h.checks = min(h.checks, 0) // as many good checks bring it back as one that failed them
-		h.isOut.Store(true)
-		h.outs++
+		h.leave(now, failing)
 		return true, false
 	}
 	return false, false
+}
+
+// leaveFor puts the upstream out for another cause than failing, if mayLeave says that this can be, and reports whether
+// it did.
+func (h *health) leaveFor(why cause, now mono.Time, mayLeave func(result) bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.out || !mayLeave(failed) {
+		return false
+	}
+	h.leave(now, why)
+	return true
+}
+
+// leave puts the upstream out, for a pause that is twice as long if it was back only a short time. The lock is held.
+func (h *health) leave(now mono.Time, why cause) {
+	if h.outs > 0 && why != tooLate && now.Sub(h.since) < longestPause {
+		h.pause = min(2*h.pause, longestPause)
+	} else {
+		h.pause = h.rule.Pause
+	}
+	h.out, h.why, h.said, h.since, h.probe = true, why, why != tooLate, now, now.Add(h.pause)
+	h.checks = min(h.checks, 0) // as many good checks bring it back as one that failed them
+	h.isOut.Store(true)
+	h.outs++
 }
 
 // whole notes that the body of an answer came to its end.
@@ -181,6 +226,12 @@ func (h *health) take(now mono.Time) bool {
 	if !h.out || h.ill || now < h.probe {
 		return false
 	}
+	switch h.why { // if it is answered, the pause counts no more
+	case silent:
+		h.pause = min(2*h.pause, longestPause)
+	case tooLate:
+		h.pause = min(2*h.pause, longestTardy*h.rule.Pause)
+	}
 	h.probe = now.Add(h.pause)
 	return true
 }
@@ -193,7 +244,11 @@ type judged struct {
 // RoundTrip implements http.RoundTripper.
 func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := live.Now()
+	j.u.asks(began)
 	resp, err := (*j.u.calls.Load()).RoundTrip(r)
+	if err == nil {
+		j.u.silence.hears(live.Now())
+	}
 	what := judge(r, resp, err)
 	if err == nil {
 		resp.Request = r // with its body as ModifyResponse looks for it; what is further on wraps that
@@ -208,7 +263,11 @@ func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 			resp.Body = &answerBody{ReadCloser: resp.Body, u: j.u, r: r, began: began}
 		}
 	}
-	j.u.note(live.Now(), began, what)
+	now := live.Now()
+	if what == wellDone {
+		what = j.u.timed(r, began, now)
+	}
+	j.u.note(now, began, what)
 	return resp, err
 }
 
@@ -290,6 +349,8 @@ func judge(r *http.Request, resp *http.Response, err error) result {
 // note takes the result of a request, and says in the log what follows from it.
 func (u *upstream) note(now, began mono.Time, r result) {
 	switch left, back := u.health.note(now, began, r, u.leaves); {
+	case left && r == wellButLate:
+		u.p.log.Warn("upstream out of rotation: it answers after the objective", "upstream", u.name)
 	case left:
 		u.p.log.Warn("upstream out of rotation", "upstream", u.name, "reachable", r != unreachable)
 	case back:
@@ -322,9 +383,9 @@ func (u *upstream) leaves(r result) bool {
 func (p *Proxy) watchHealth() error {
 	meter := p.metrics.Meter()
 	out, err1 := meter.Int64ObservableGauge("spillgate.upstream.out",
-		metric.WithDescription("1 while the upstream is out of rotation because of failures or checks."))
+		metric.WithDescription("1 while the upstream is out of rotation because of failures, silence, late answers or checks."))
 	outs, err2 := meter.Int64ObservableCounter("spillgate.upstream.outs",
-		metric.WithDescription("Times that the upstream was taken out of rotation because of failures or checks."))
+		metric.WithDescription("Times that the upstream was taken out of rotation because of failures, silence, late answers or checks."))
 	failures, err3 := meter.Int64ObservableCounter("spillgate.upstream.failures",
 		metric.WithDescription("Requests that the upstream answered with 500, 502, 503 or 504, in part, or not at all. Refusals of an upstream's own gate do not count."))
 	checks, err5 := meter.Int64ObservableCounter("spillgate.upstream.checks",

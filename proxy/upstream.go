@@ -67,6 +67,8 @@ type upstream struct {
 	steering
 
 	health                health
+	silence               silence
+	tardy                 tardy
 	downUntil             atomic.Int64 // mono.Time; for the status page
 	failures              throttle
 	failed, retried       mishaps         // requests, by kind of failure and by what was decided

@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// The rule alone, with a clock of its own: two upstreams of a group, and how often in a second the first is asked while
+// the second answers.
+func TestSilence(t *testing.T) {
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: 100 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	var all []*upstream
+	reset := func(failures int) {
+		p := &Proxy{log: discard()}
+		all = nil
+		for range 2 {
+			all = append(all, &upstream{p: p, gate: gate, health: health{rule: Health{Failures: failures, Pause: time.Second}}})
+		}
+		s := &state{upstreams: all, groups: []*group{{upstreams: all}}}
+		p.state.Store(s)
+	}
+	at := mono.Time(time.Hour)
+	// run has a second go by.
+	run := func(asked int, others bool) {
+		for i := range 10 {
+			at = at.Add(100 * time.Millisecond)
+			if others {
+				all[1].silence.hears(at)
+			}
+			if i < asked {
+				all[0].asks(at)
+			}
+		}
+	}
+	out := func() bool { return all[0].health.out }
+
+	reset(5)
+	if run(10, true); out() {
+		t.Error("out after less than a second")
+	}
+	if run(3, true); !out() {
+		t.Error("not out although it answered nothing for more than a second while the other answered")
+	}
+	if _, due, _ := all[0].health.look(at.Add(time.Second)); !due {
+		t.Error("no probe after a second")
+	}
+	at = at.Add(time.Second)
+	if !all[0].health.take(at) || all[0].health.pause != 2*time.Second {
+		t.Errorf("a pause of %v after the first probe, expected 2 s", all[0].health.pause)
+	}
+	// What it was asked before it was put out is answered: it is there again.
+	if all[0].note(at, at.Add(-10*time.Second), wellDone); out() {
+		t.Error("out although it answers")
+	}
+
+	for name, played := range map[string]func(){
+		"too few requests":     func() { run(3, true); run(0, true); run(1, true) },
+		"nobody answers":       func() { run(10, false); run(10, false); run(10, false) },
+		"it answers":           func() { run(10, true); all[0].silence.hears(at); run(10, true) },
+		"requests a while ago": func() { run(10, true); all[0].silence.hears(at); at = at.Add(time.Minute); run(9, true) },
+		"never":                func() { reset(-1); run(10, true); run(10, true); run(10, true) },
+	} {
+		reset(5)
+		if played(); out() {
+			t.Errorf("%s: out", name)
+		}
+	}
+}
+
+// An upstream that takes requests and never answers is found although only its clients leave, and loses them no more
+// than a few; it is back when it answers.
+func TestBlackHole(t *testing.T) {
+	var hole atomic.Bool
+	var hits atomic.Int64
+	hole.Store(true)
+	_, bad := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hole.Load() {
+			hits.Add(1)
+			<-r.Context().Done()
+		}
+	}))
+	_, good := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Millisecond) }))
+	cfg := to("http://"+bad, "http://"+good)
+	cfg.Objective = 100 * time.Millisecond
+	cfg.Health.Pause = 30 * time.Second
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	c.Transport.(*http.Transport).MaxIdleConnsPerHost = 16
+	ask := func(patience time.Duration) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := c.Do(r); err == nil {
+			resp.Body.Close()
+		}
+	}
+	isOut := func() bool { return p.Status().Upstreams[0].Out }
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				ask(300 * time.Millisecond)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	eventually(t, "the upstream to be out", isOut)
+	close(stop)
+	await.All(t, &wg, "the clients to end")
+	before := hits.Load()
+	for range 100 {
+		ask(10 * time.Second)
+	}
+	if n := hits.Load() - before; n != 0 {
+		t.Errorf("%d requests of 100 went to an upstream that is out", n)
+	}
+	if log := p.log.String(); !strings.Contains(log, "upstream out of rotation: it does not answer") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// Probes of an upstream that refuses connections at once cost nothing, so their pause does not grow. One that is not
+// reached in time costs its request that time.
+func TestProbesOfWhatRefusesConnections(t *testing.T) {
+	h := health{rule: Health{Failures: 5, Pause: time.Second}}
+	at := mono.Time(time.Hour)
+	for i, tt := range []struct{ took, pause time.Duration }{
+		{0, time.Second}, {0, time.Second}, {time.Millisecond, time.Second}, {100 * time.Millisecond, time.Second},
+		{time.Second, 2 * time.Second}, {0, 2 * time.Second},
+	} {
+		h.note(at, at.Add(-tt.took), unreachable, func(result) bool { return true })
+		if h.pause != tt.pause || h.probe != at.Add(tt.pause) {
+			t.Errorf("failure %d: a pause of %v, expected %v", i, h.pause, tt.pause)
+		}
+		at = at.Add(10 * time.Second)
+	}
+}
