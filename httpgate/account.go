@@ -28,9 +28,9 @@ func Track(s *http.Server) {
 		if before != nil {
 			ctx = before(ctx, nc)
 		}
-		c := &conn{addr: peer(nc.RemoteAddr().String())}
+		c := &conn{Context: ctx, addr: peer(nc.RemoteAddr().String())}
 		conns.Store(nc, c)
-		return context.WithValue(ctx, connKey{}, c)
+		return c
 	}
 	s.ConnState = func(nc net.Conn, to http.ConnState) {
 		if to == http.StateClosed || to == http.StateHijacked {
@@ -57,14 +57,25 @@ func Install(gate *live.Gate, s *http.Server, opts ...Option) {
 
 type connKey struct{}
 
-// conn is one connection and the accounts that it keeps open.
+// conn is one connection and the accounts that it keeps open. It is also the context that those of its requests derive
+// from, so that a request which passes a gate with mode Off needs no context of its own: see live.Passing.
 type conn struct {
+	context.Context
 	addr     netip.Addr
 	once     sync.Once
 	peer     string // who answers for its clients, after once
 	sender   live.Sender
 	heard    live.Heard
 	bindings live.Bindings[*account]
+}
+
+// Value implements context.Context.
+func (c *conn) Value(key any) any {
+	switch key {
+	case connKey{}, live.ServingKey{}:
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 // account returns the account of the client called id at a handler's ledger, nil

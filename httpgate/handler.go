@@ -59,7 +59,10 @@ type handler struct {
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	grpc := isGRPC(r.Header)
 	if h.passes(r, grpc) {
-		h.only.next.ServeHTTP(rw, r.WithContext(live.Passing(r.Context())))
+		if !live.Serving(r.Context()) { // nobody tracks its connection
+			r = r.WithContext(live.Passing(r.Context()))
+		}
+		h.only.next.ServeHTTP(rw, r)
 		return
 	}
 	from, _ := r.Context().Value(connKey{}).(*conn)

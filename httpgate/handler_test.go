@@ -599,3 +599,21 @@ func TestOffPasses(t *testing.T) {
 		}
 	}
 }
+
+// A request that passes is handed on as it came, without a copy, if its connection is tracked: the connection's context
+// says that a server works on it. Of others a copy does.
+func TestOffPassesWithoutACopy(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	gate.SetMode(live.Off)
+	for _, tracked := range []bool{false, true} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		if tracked {
+			r = r.WithContext(&conn{Context: r.Context()})
+		}
+		Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, got *http.Request) {
+			if (got == r) != tracked || !live.Serving(got.Context()) {
+				t.Errorf("tracked %v: the same request %v, serving %v", tracked, got == r, live.Serving(got.Context()))
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
+	}
+}

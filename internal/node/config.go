@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/spillgate/spillgate/internal/admission"
@@ -48,7 +49,7 @@ func (c *Config) check() error {
 
 // New returns a node around an admission.Gate, or every mistake in cfg.
 func New(cfg Config) (*Node, error) {
-	n := &Node{number: cfg.Number, service: cfg.Service, fair: cfg.Schedule.Fair, rated: cfg.Rates != nil}
+	n := &Node{number: cfg.Number, service: cfg.Service, fair: cfg.Schedule.Fair, rated: cfg.Rates != nil, periodEnds: math.MinInt64} // time may begin anywhere
 	if order := cfg.Schedule.Order; n.rated || order != schedule.FIFO {
 		n.totals, _ = progress.NewTotals(progress.TotalsConfig{}) // the zero value has no mistakes
 		n.parts, _ = progress.NewTotals(progress.TotalsConfig{})

@@ -8,6 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/progress"
+	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -16,19 +17,22 @@ import (
 // the time of the policy below and a map look-up or two, and do not allocate but
 // for new names.
 type Node struct {
-	door     baseline.Door
-	gate     *admission.Gate // door's; nil if that is another policy
-	number   uint64
-	service  string
-	rated    bool             // workflows have rates
-	fair     bool             // the queue tells workflows apart
-	totals   *progress.Totals // of whole requests; nil: nothing here needs to know what remains
-	parts    *progress.Totals // of what other processes sent here; nil with totals
-	flows    Flows
-	callers  map[uint64]*caller
-	pollers  pollers
-	reach    reach
-	culprits culprits
+	door    baseline.Door
+	gate    *admission.Gate // door's; nil if that is another policy
+	number  uint64
+	service string
+	rated   bool           // workflows have rates
+	adapter *rates.Adapter // the gate's; see adapterAt
+	// periodEnds is no later than the end of the adapter's period, so that most events need not look at it, far away in memory.
+	periodEnds mono.Time
+	fair       bool             // the queue tells workflows apart
+	totals     *progress.Totals // of whole requests; nil: nothing here needs to know what remains
+	parts      *progress.Totals // of what other processes sent here; nil with totals
+	flows      Flows
+	callers    map[uint64]*caller
+	pollers    pollers
+	reach      reach
+	culprits   culprits
 
 	draining bool
 }

@@ -62,14 +62,14 @@ func (n *Node) caller(a *rates.Adapter, number uint64) *caller {
 // upstream returns the number that the rates have for a process that sends
 // requests here.
 func (n *Node) upstream(now mono.Time, number uint64) rates.Peer {
-	a := n.gate.Rates(now)
+	a := n.adapterAt(now)
 	return n.caller(a, number).number(now, a)
 }
 
 // downstream returns the number that the rates have for a process that is called
 // from here.
 func (n *Node) downstream(now mono.Time, p *Process) rates.Peer {
-	a := n.gate.Rates(now)
+	a := n.adapterAt(now)
 	// A process that calls and is called is one process to the rates.
 	c := n.caller(a, p.Number)
 	if c.service != p.Service {

@@ -55,7 +55,7 @@ func (n *Node) hear(now mono.Time, s subject, limited bool) {
 		p.told[i].heard = now
 	case known:
 		p.forget(i)
-	case limited && len(p.told) < n.gate.Rates(now).Config().MaxPeers:
+	case limited && len(p.told) < n.adapterAt(now).Config().MaxPeers:
 		p.places[s] = len(p.told)
 		p.told = append(p.told, told{s, now}) // beyond that, rates come with answers alone
 	}
@@ -85,7 +85,7 @@ func (n *Node) NextPoll(now mono.Time) (Poll, bool) {
 	if len(p.told) == 0 {
 		return Poll{}, false
 	}
-	a := n.gate.Rates(now)
+	a := n.adapterAt(now)
 	period := a.Config().Period
 	if !p.sweeps {
 		if now < p.next {
@@ -120,7 +120,7 @@ func (n *Node) OnPollAnswer(now mono.Time, from Callee, r *wire.Reply) {
 		return
 	}
 	f := baseline.Feedback{Rate: r.Rate, HasRate: r.HasRate}
-	a := n.gate.Rates(now)
+	a := n.adapterAt(now)
 	a.OnRate(now, a.Workflow(now, r.Workflow), n.downstream(now, who), rateOf(&f))
 	n.hear(now, s, r.HasRate)
 }
@@ -134,7 +134,7 @@ func (n *Node) OnPoll(now mono.Time, tags *wire.Tags, limits bool) (wire.Reply, 
 	}
 	r := wire.Reply{Process: n.number, Service: n.service, Workflow: tags.Workflow, Asker: tags.Process}
 	if limits {
-		a := n.gate.Rates(now)
+		a := n.adapterAt(now)
 		// A claim without a request: an attempt that is none of the first is not
 		// counted, and one that does not enter is nothing else.
 		q := rates.Request{Workflow: a.Workflow(now, tags.Workflow), From: n.upstream(now, tags.Process), Attempt: 1, Demand: tags.Claim}
@@ -148,7 +148,21 @@ func (n *Node) OnPoll(now mono.Time, tags *wire.Tags, limits bool) (wire.Reply, 
 // Due reports whether a period of the rates ends at now: the driver then says with
 // OnPressure how each resource of Config.Rates.Resources is doing, before any other
 // event.
-func (n *Node) Due(now mono.Time) bool { return n.rated && now >= n.gate.Rates(now).NextWake() }
+func (n *Node) Due(now mono.Time) bool {
+	if !n.rated || now < n.periodEnds {
+		return false
+	}
+	n.periodEnds = n.adapterAt(now).NextWake() // it only moves on
+	return now >= n.periodEnds
+}
+
+// adapterAt returns the rates, which there are from the first event on.
+func (n *Node) adapterAt(now mono.Time) *rates.Adapter {
+	if n.adapter == nil {
+		n.adapter = n.gate.Rates(now)
+	}
+	return n.adapter
+}
 
 // OnPressure takes how a resource did since the last period, by its place in
 // Config.Rates.Resources. A mean wait above the gate's TargetDelay is overload.
@@ -160,6 +174,6 @@ func (n *Node) OnPressure(resource int, p rates.Pressure) {
 // OnUse counts a use of one of Config.Rates.Resources, by its place there, for a
 // request of a workflow.
 func (n *Node) OnUse(now mono.Time, workflow string, resource int, busy time.Duration) {
-	a := n.gate.Rates(now)
+	a := n.adapterAt(now)
 	a.OnUse(a.Workflow(now, workflow), resource+1, busy) // the gate's slots are the adapter's first
 }

@@ -103,17 +103,13 @@ func (q *Queue) lineOnly() bool { return q.plain.holds && q.cfg.Order == FIFO }
 // firstsOnly reports whether the heap of losses has the first task of each leaf alone.
 func (q *Queue) firstsOnly() bool { return q.plain.holds && q.cfg.Fair && q.cfg.Order != FIFO }
 
-// follow has the heap of losses follow the order of a leaf, where a task was the first, nil if
-// none waited there, if it has the first tasks alone.
+// follow has the heap of losses follow the order of a leaf, where another task has become the first, if it has the first
+// tasks alone. was is the first before, nil if none waited there.
 func (q *Queue) follow(leaf *node, was *Task) {
-	if first := leaf.order.first(); first != was && q.firstsOnly() {
-		q.replace(leaf, was, first)
+	if !q.firstsOnly() {
+		return
 	}
-}
-
-// replace is apart so that follow can be inlined: mostly the first task stays.
-func (q *Queue) replace(leaf *node, was, first *Task) {
-	at := int64(mono.Never)
+	first, at := leaf.order.first(), int64(mono.Never)
 	if first != nil {
 		at = leaf.order.entries[0].key
 	}

@@ -269,8 +269,9 @@ func (q *Queue) link(t *Task) {
 	t.leaf = q.leaf(s.class, t.Workflow)
 	if !q.lineOnly() {
 		was := t.leaf.order.first()
-		t.leaf.line(q, t, s)
-		q.follow(t.leaf, was)
+		if t.leaf.line(q, t, s); t.places[byOrder] == 0 {
+			q.follow(t.leaf, was)
+		}
 	}
 	t.leaf.ages.insert(t)
 	for n := t.leaf; n.parent != nil; n = n.parent {
@@ -283,9 +284,10 @@ func (q *Queue) link(t *Task) {
 
 // unlink undoes link.
 func (q *Queue) unlink(t *Task) {
-	was := t.leaf.order.first()
-	t.leaf.order.remove(t)
-	q.follow(t.leaf, was)
+	first := t.places[byOrder] == 0
+	if t.leaf.order.remove(t); first {
+		q.follow(t.leaf, t)
+	}
 	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)
 	for n := t.leaf; n.parent != nil; n = n.parent {

@@ -207,12 +207,16 @@ func (q *Queue) spareRota() *rota {
 	return r
 }
 
-// leaveTurn takes t, which does not wait in the leaf any more, out of its rota, and that from the leaf if nothing does.
+// leaveTurn takes t, which does not wait in the leaf any more, out of its rota, if there is one, and that from the leaf if
+// nothing waits there.
 func (q *Queue) leaveTurn(t *Task, leaf *node, served bool) {
-	r := leaf.rota
-	if r == nil {
-		return
+	if r := leaf.rota; r != nil {
+		q.leaveRota(t, leaf, r, served)
 	}
+}
+
+// leaveRota is apart so that leaveTurn can be inlined.
+func (q *Queue) leaveRota(t *Task, leaf *node, r *rota, served bool) {
 	r.leave(t, served)
 	if leaf.waiting == 0 {
 		r.now, r.last = 0, 0

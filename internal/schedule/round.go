@@ -123,8 +123,8 @@ func (n *node) schedule() {
 
 // first returns the task of a leaf that is next, nil if none waits.
 func (n *node) first(now mono.Time, aging time.Duration) *Task {
-	if oldest := n.ages.head; oldest != nil && now.Sub(oldest.Arrived) >= aging {
-		return oldest
+	if n.ages.head != nil && now.Sub(n.ages.since) >= aging {
+		return n.ages.head
 	}
 	if t := n.best(); t != nil {
 		return t

@@ -187,7 +187,7 @@ func (w *World) pumpDoor(p *process) {
 		}
 		w.decided(t.Owner.(*call), v, true)
 	}
-	for {
+	for p.door.Granting() {
 		account, g, ok := p.door.NextGrant()
 		if !ok {
 			break
