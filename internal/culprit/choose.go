@@ -211,8 +211,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case !c.dam && timed && c.common && (c.usage.sofar <= alikeHolds*e.alike(t.Kind) || e.endings.doubted(t.Kind, v.s.At)):
 		return Ordinary
-	case !c.dam && !limited && t.Kind != 0 && v.divided(c.resource) && !e.steady(v, c.task):
-		return Ordinary
+	case !c.dam && !limited && t.Kind != 0 && v.divided(c.resource) && (!e.steady(v, c.task) || c.common && e.demand(v, c)):
+		return Ordinary // one of many that come and go; where nothing ends any more, its victims are like it
 	case t.Barred != NotBarred:
 		return BarredTask
 	case c.step == NoStep && e.cfg.Mode == Monitor && e.stepTaken(t.ID) != NoStep:
