@@ -465,6 +465,12 @@ func (s *Source) waits(ctx context.Context) (err error) {
 		return fmt.Errorf("mariadb: metadata_locks: %w", err)
 	}
 	s.asked++
+	if waiting := waitForTable(in.sessions); len(waiting) > 0 {
+		if in.locks, err = readHandles(ctx, s.looks.conn, in.locks, func(session int64) bool { return waiting[session] }); err != nil {
+			return fmt.Errorf("mariadb: table_handles: %w", err)
+		}
+		s.asked++
+	}
 	// Who holds what others wait for may do nothing, and be in no transaction.
 	var unseen []int64
 	for _, l := range in.locks {
