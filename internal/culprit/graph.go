@@ -325,7 +325,7 @@ func (g *graph) blame(v *view) {
 }
 
 // parts says which part of a waiter's wait each of its edges explains. Blockers
-// that hold share it by how long they still hold; those that only wait in front
+// that hold share it by how much they keep; those that only wait in front
 // count if none holds.
 func (g *graph) parts(v *view) {
 	g.part = resized(g.part, len(g.edge))
@@ -366,9 +366,14 @@ type partSum struct {
 	hard, soft int
 }
 
-// blocking returns how long the blocker of an edge is expected to go on holding.
+// blocking returns how much the blocker of an edge keeps of what the waiter waits for: how long it is expected to go on
+// holding a lock, which the waiter has when the last lets go; how many units of a queue, of which it has the first that
+// comes free.
 func (g *graph) blocking(v *view, e Edge) float64 {
 	if h := v.holdOf[int(e.Blocker)*v.r+int(e.Resource)]; h > 0 {
+		if v.s.Resources[e.Resource].Kind == Queue {
+			return v.uses[h-1].now
+		}
 		return v.uses[h-1].gain
 	}
 	t := &v.s.Tasks[e.Blocker]
