@@ -134,7 +134,7 @@ func (b *builder) build(in *input) *track.Look {
 	}
 	b.questions = in.questions
 	b.consume(v, done)
-	b.pools.End(b.tracker, connections, done)
+	b.pools.End(b.tracker, connections, float64(done))
 	b.before = in.at
 	return b.tracker.End(done)
 }

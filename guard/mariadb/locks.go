@@ -29,7 +29,10 @@ var together = []string{"BACKUP_DML", "BACKUP_TRANS_DML", "BACKUP_SYS_DML", "BAC
 
 // excluded reports whether two requests for an object of a kind cannot both be granted.
 func excluded(kind, a, b string) bool {
-	if kind == "BACKUP" {
+	switch kind {
+	case tableLevel:
+		return alone(a) || alone(b)
+	case "BACKUP":
 		return !slices.Contains(together, a) || !slices.Contains(together, b)
 	}
 	if (kind == "GLOBAL" || kind == "SCHEMA" || kind == "COMMIT") && a == "SHARED" {
@@ -37,6 +40,12 @@ func excluded(kind, a, b string) bool {
 	}
 	list, known := excludes[a]
 	return !known || slices.Contains(list, b)
+}
+
+// alone reports whether a mode of a lock of a whole table goes together with no other: that of a write, but where the rows are
+// locked.
+func alone(mode string) bool {
+	return !strings.HasPrefix(mode, "READ") && mode != "WRITE ALLOW WRITE"
 }
 
 // lockWait is a session that waits for a metadata lock, and the sessions that block it.
@@ -133,6 +142,17 @@ func b2i(b bool) int {
 // rule for flushes, explains.
 func waitsForLock(state string) bool {
 	return state == "User lock" || strings.HasPrefix(state, "Waiting for ") && (strings.HasSuffix(state, "lock") || strings.HasSuffix(state, "flush"))
+}
+
+// waitForTable returns the sessions that wait for a lock of a whole table.
+func waitForTable(sessions []sessionRow) map[int64]bool {
+	waiting := map[int64]bool{}
+	for i := range sessions {
+		if sessions[i].state == "Waiting for table level lock" {
+			waiting[sessions[i].id] = true
+		}
+	}
+	return waiting
 }
 
 // waitsForFlush is the state of a thread that waits until a table is closed.

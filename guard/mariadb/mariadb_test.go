@@ -369,6 +369,30 @@ func TestSessionLocks(t *testing.T) {
 	}
 }
 
+// A table without row locks is locked as a whole by a statement that reads it, and who waits for that has the metadata
+// lock of the table as the reader has.
+func TestTableLevelLocks(t *testing.T) {
+	s := open(t, start(t))
+	reader, writer := client(t), client(t)
+	reader.do("CREATE TABLE IF NOT EXISTS whole (id INT PRIMARY KEY, v INT) ENGINE=MyISAM")
+	reader.do("REPLACE INTO whole VALUES (1, 1), (2, 2)")
+	reader.begin("SELECT SUM(SLEEP(90)) FROM whole")
+	looktest.Until(t, s, "the reader", func(l *track.Look) bool { return len(l.Sample.Tasks) == 1 })
+	writer.begin("UPDATE whole SET v = 2 WHERE id = 2")
+	l := looktest.Until(t, s, "a writer that waits", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	e := l.Sample.Edges[0]
+	if got := looktest.Picture(l); !strings.Contains(got, "edge update whole set v = ? where id = ? -> select sum ( sleep ( ? ) ) from whole, lock: table") {
+		t.Errorf("saw\n%s", got)
+	}
+	if done, err := s.Act(t.Context(), l.Sample.Tasks[e.Blocker].ID, culprit.Statement); !done || err != nil {
+		t.Fatalf("the reader was not cancelled: %v, %v", done, err)
+	}
+	_ = reader.ends() // an interrupted SLEEP is no error
+	if err := writer.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Rights that are missing are named.
 func TestMissing(t *testing.T) {
 	for _, tt := range []struct {

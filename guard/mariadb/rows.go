@@ -218,6 +218,27 @@ func readLocks(ctx context.Context, c *sql.Conn, into []lockRow) ([]lockRow, err
 	return into, err
 }
 
+// tableLevel is the kind of a lock that a storage engine without row locks, such as MyISAM or Aria, takes of a whole table.
+// Its mode is what the statement asked for; the view does not tell who waits.
+const tableLevel = "TABLE LEVEL"
+
+const handlesSQL = `SELECT COALESCE(h.OBJECT_SCHEMA, ''), COALESCE(h.OBJECT_NAME, ''), h.INTERNAL_LOCK, t.PROCESSLIST_ID
+FROM performance_schema.table_handles h JOIN performance_schema.threads t ON t.THREAD_ID = h.OWNER_THREAD_ID
+WHERE t.PROCESSLIST_ID IS NOT NULL AND h.INTERNAL_LOCK IS NOT NULL LIMIT 20000`
+
+// readHandles appends the locks of whole tables. Those of the sessions that wait are requests.
+func readHandles(ctx context.Context, c *sql.Conn, into []lockRow, waits func(session int64) bool) ([]lockRow, error) {
+	err := query(ctx, c, handlesSQL, func(rows *sql.Rows) error {
+		r := lockRow{kind: tableLevel}
+		var schema, name string
+		err := rows.Scan(&schema, &name, &r.mode, &r.session)
+		r.object, r.granted = tableLevel+"/"+schema+"/"+name, !waits(r.session)
+		into = append(into, r)
+		return err
+	})
+	return into, err
+}
+
 func readQueues(ctx context.Context, c *sql.Conn) (all []queued, err error) {
 	err = query(ctx, c, "SELECT COALESCE(CONNECTION_ID, 0), QUEUEING_TIME_MICROSECONDS FROM information_schema.THREAD_POOL_QUEUES LIMIT 10000", func(rows *sql.Rows) error {
 		var q queued

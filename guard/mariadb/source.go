@@ -50,7 +50,8 @@ type Source struct {
 	transactionsRead time.Time
 	rowsRead         time.Time
 	rowsTook         time.Duration
-	asked            uint64 // statements of the guard
+	asked            uint64  // statements of the guard
+	working          float64 // sessions that run something, in the mean
 }
 
 // connection is one connection, which is never replaced by another silently.
@@ -388,17 +389,28 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	return s.builder.build(in), nil
 }
 
+// workingWeight is the weight of a look in the mean of how many sessions work: some ten seconds count.
+const workingWeight = 0.01
+
 // crowded reports whether two sessions keep their connections for long enough that their pool may
-// be exhausted: how many are free is worth a second reading of the process list then.
+// be exhausted, or twice as many as usual work: how many are free is worth a second reading of the process list then.
 func (s *Source) crowded() bool {
-	kept := 0
+	kept, working := 0, 0
 	for i := range s.in.sessions {
 		r := &s.in.sessions[i]
-		if r.elapsed >= float64(track.FreeAfter/time.Millisecond) && !slices.Contains(s.in.own, r.id) {
+		if slices.Contains(s.in.own, r.id) {
+			continue
+		}
+		if !r.idle() {
+			working++
+		}
+		if r.elapsed >= float64(track.FreeAfter/time.Millisecond) {
 			kept++
 		}
 	}
-	return kept >= 2
+	usual := s.working
+	s.working += workingWeight * (float64(working) - usual)
+	return kept >= 2 || working >= 4 && float64(working) >= 2*usual
 }
 
 // The views of InnoDB's transactions and locks show what they showed before while they are read
@@ -465,6 +477,12 @@ func (s *Source) waits(ctx context.Context) (err error) {
 		return fmt.Errorf("mariadb: metadata_locks: %w", err)
 	}
 	s.asked++
+	if waiting := waitForTable(in.sessions); len(waiting) > 0 {
+		if in.locks, err = readHandles(ctx, s.looks.conn, in.locks, func(session int64) bool { return waiting[session] }); err != nil {
+			return fmt.Errorf("mariadb: table_handles: %w", err)
+		}
+		s.asked++
+	}
 	// Who holds what others wait for may do nothing, and be in no transaction.
 	var unseen []int64
 	for _, l := range in.locks {

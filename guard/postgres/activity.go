@@ -36,6 +36,7 @@ type summary struct {
 	began    time.Time // of the statement that looked
 	ended    uint64    // transactions, since the statistics began
 	finished uint64    // sessions that went idle since the look before
+	written  uint64    // transactions that have written something, since the cluster began
 }
 
 // maxText is how much of a statement is fetched, in characters.
@@ -57,7 +58,7 @@ const activitySQL = `WITH a AS MATERIALIZED (
     count(*) FILTER (WHERE state = 'idle' AND state_change < statement_timestamp() - interval '20 ms') OVER pool AS free
   FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user)
   WINDOW pool AS (PARTITION BY usesysid, application_name, datid, client_addr, backend_type))
-SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
+SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, pg_snapshot_xmax(pg_current_snapshot())::text::bigint, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
   a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.port, a.text, coalesce(a.hidden, false),
   coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(a.horizon, 0), coalesce(a.pool, 0), coalesce(a.free, 0)
 FROM (SELECT (SELECT coalesce(sum(pg_stat_get_db_xact_commit(oid) + pg_stat_get_db_xact_rollback(oid)), 0)::bigint FROM pg_database) AS ended,
@@ -69,7 +70,7 @@ ORDER BY a.query_start
 LIMIT $4`
 
 // byPidSQL shows sessions that hold something although they do nothing.
-const byPidSQL = `SELECT clock_timestamp(), statement_timestamp(), 0::bigint, 0::bigint, pid, coalesce(leader_pid, 0), coalesce(backend_type, ''), backend_start, xact_start, query_start, state_change, coalesce(state, ''),
+const byPidSQL = `SELECT clock_timestamp(), statement_timestamp(), 0::bigint, 0::bigint, 0::bigint, pid, coalesce(leader_pid, 0), coalesce(backend_type, ''), backend_start, xact_start, query_start, state_change, coalesce(state, ''),
   coalesce(wait_event_type, ''), coalesce(wait_event, ''), coalesce(usename::text, ''), coalesce(application_name, ''), coalesce(datname::text, ''), coalesce(host(client_addr), ''), 0,
   left(query, $2), coalesce(query = '<insufficient privilege>' AND state IS NULL, false), coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = usesysid), false),
   greatest(age(backend_xmin), age(backend_xid), 0)::bigint, 0::bigint, 0::bigint
@@ -86,7 +87,7 @@ func readActivity(ctx context.Context, conn *pgx.Conn, into []activityRow, sql s
 	for rows.Next() {
 		var (
 			r                           activityRow
-			ended, finished             int64
+			ended, finished, written    int64
 			pid, leader                 *int64
 			begun, xact, query, changed *time.Time
 			backend, state, waitType    *string
@@ -94,11 +95,11 @@ func readActivity(ctx context.Context, conn *pgx.Conn, into []activityRow, sql s
 			client                      *string
 			port                        *int32
 		)
-		if err := rows.Scan(&s.now, &s.began, &ended, &finished, &pid, &leader, &backend, &begun, &xact, &query, &changed, &state,
+		if err := rows.Scan(&s.now, &s.began, &ended, &finished, &written, &pid, &leader, &backend, &begun, &xact, &query, &changed, &state,
 			&waitType, &wait, &user, &app, &database, &client, &port, &r.text, &r.hidden, &r.superuser, &r.horizon, &r.pool, &r.free); err != nil {
 			return s, into, err
 		}
-		s.ended, s.finished = uint64(max(ended, 0)), uint64(max(finished, 0))
+		s.ended, s.finished, s.written = uint64(max(ended, 0)), uint64(max(finished, 0)), uint64(max(written, 0))
 		if pid == nil {
 			continue
 		}

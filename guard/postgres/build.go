@@ -32,6 +32,7 @@ type builder struct {
 	use     use
 	asks    map[int64]ask // by process
 	pools   track.Pools
+	told    track.Told
 }
 
 // known is what the look before saw of a session.
@@ -127,7 +128,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.waits(in, entries, leaders)
 	b.ask(in)
 	b.consume(in, entries, holder, completed)
-	b.pools.End(b.tracker, connections, completed)
+	b.pools.End(b.tracker, connections, b.told.Add(in.at.Sub(b.before), in.summary.written, completed))
 	b.before = in.at
 	for _, p := range in.progress {
 		if e := entries[p.pid]; e != nil && p.total > 0 && p.done >= 0 {

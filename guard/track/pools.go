@@ -15,9 +15,9 @@ const (
 	// owing is how many completions a pool must be behind its usual rate: at random so many are
 	// missing once in a thousand times, e^-7.
 	owing = 7
-	// slower is the share of its usual rate at which a pool is not exhausted: counters of
-	// servers lag by a second, and their errors are some tenths.
-	slower = 0.5
+	// poolDeviations is how many deviations of a random count it must be behind as well, and how many mean deviations
+	// of its usual rate: counters of servers lag by a second, and loads vary.
+	poolDeviations = 3
 	// mostHidden bounds the requests that are taken to wait for a pool, with an edge each to
 	// everyone who has a connection.
 	mostHidden = 32
@@ -27,8 +27,8 @@ const (
 type Pool struct{ User, Application, Database, Client string }
 
 // Pools tells from the server's side that an application's pool of connections is exhausted: no
-// session of it is free, and much less ends in it than is usual. Those who wait are in the
-// application then, and no view shows them. A pool that is in use all the time owes nothing: it
+// session of it is free, and less ends in it than is usual, by more than chance. Those who wait are in the
+// application then, and no view shows them; what those wait for that keep the connections keeps them waiting as well. A pool that is in use all the time owes nothing: it
 // may be as large as its work. The zero value is ready.
 type Pools struct {
 	all     map[Pool]*pool
@@ -38,6 +38,8 @@ type Pools struct {
 	number  int64
 	ended   int     // sessions that ended something at this look
 	usual   float64 // completions per second
+	rate    float64 // the same over costWindow
+	noise   float64 // mean deviation of rate from usual
 	learned time.Duration
 	share   float64 // sum of the pools' shares
 }
@@ -51,7 +53,7 @@ type pool struct {
 	holders      []*Entry
 	share        float64   // sessions that ended something per second while one was free
 	since        mono.Time // when the last free session was seen last; 0: one is free
-	usual        float64   // completions per second in the pool when that was
+	usual, noise float64   // completions per second in the pool when that was, and their deviation
 	served       float64   // completions since then
 }
 
@@ -92,7 +94,7 @@ const hiddenRequest = -2
 // End ends a look at which completed tasks of all pools have ended since the one before, once t knows who waits. It
 // adds to t, as waiting for a resource, the requests that wait in applications, and their edges to
 // all that keep a connection of their pool.
-func (p *Pools) End(t *Tracker, resource int, completed uint64) {
+func (p *Pools) End(t *Tracker, resource int, completed float64) {
 	dt := t.at.Sub(p.at)
 	known := p.at != 0 && dt > 0
 	if p.at = t.at; !known {
@@ -117,14 +119,24 @@ func (p *Pools) End(t *Tracker, resource int, completed uint64) {
 	if p.order = kept; len(kept) == 0 {
 		p.share = 0 // without what rounding left
 	}
-	p.usual += max(float64(dt)/float64(p.learned+dt), weight) * (float64(completed)/dt.Seconds() - p.usual)
+	p.learn(dt, completed/dt.Seconds())
+}
+
+// learn enters a rate of completions, per second, of the time since the look before.
+func (p *Pools) learn(dt time.Duration, rate float64) {
+	weight := func(window time.Duration) float64 {
+		return max(float64(dt)/float64(p.learned+dt), 1-math.Exp(-float64(dt)/float64(window)))
+	}
+	p.usual += weight(costLearning) * (rate - p.usual)
+	p.rate += weight(costWindow) * (rate - p.rate)
+	p.noise += weight(costLearning) * (math.Abs(p.rate-p.usual) - p.noise)
 	p.learned += dt
 }
 
 // enter enters into one pool what ended in all of them in the time since the look before. Where no
 // session is known that ended something, each pool has its usual part, and a pool that is the
 // first to be seen, because its work is too short to be seen, has it all.
-func (p *Pools) enter(q *pool, dt time.Duration, weight float64, completed uint64) {
+func (p *Pools) enter(q *pool, dt time.Duration, weight, completed float64) {
 	part := 1.0
 	if p.share > 0 {
 		part = q.share / p.share
@@ -136,24 +148,12 @@ func (p *Pools) enter(q *pool, dt time.Duration, weight float64, completed uint6
 		return
 	}
 	if q.since == 0 {
-		q.since, q.usual, q.served = p.at.Add(-dt), part*p.usual, 0
+		q.since, q.usual, q.noise, q.served = p.at.Add(-dt), part*p.usual, part*p.noise, 0
 	}
 	if p.ended > 0 {
 		part = float64(q.ended) / float64(p.ended)
 	}
-	q.served += part * float64(completed)
-}
-
-// victims reports whether half of those that keep a connection wait for something themselves. Then
-// the victims can be seen, and what they wait for is the matter.
-func (q *pool) victims(t *Tracker) bool {
-	waiting := 0
-	for _, h := range q.holders {
-		if h.waits(t.n) {
-			waiting++
-		}
-	}
-	return 2*waiting >= len(q.holders)
+	q.served += part * completed
 }
 
 // hidden enters the requests of one pool.
@@ -161,9 +161,10 @@ func (p *Pools) hidden(t *Tracker, resource int, q *pool) {
 	if q.since == 0 || p.learned < costWindow {
 		return
 	}
-	asked := q.usual * t.at.Sub(q.since).Seconds()
+	lasts := t.at.Sub(q.since).Seconds()
+	asked := q.usual * lasts
 	owes := asked - q.served
-	if owes < owing || q.served > slower*asked || q.victims(t) {
+	if owes < max(owing, poolDeviations*math.Sqrt(asked), poolDeviations*q.noise*max(lasts, costWindow.Seconds())) {
 		return
 	}
 	for k := int64(q.served) + 1; k <= int64(q.served)+int64(min(owes, mostHidden)); k++ {

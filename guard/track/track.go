@@ -69,7 +69,6 @@ type Entry struct {
 
 	id      uint64
 	look    uint64
-	delayed uint64 // the last look at which it had lost half of its time since the one before
 	starved time.Duration
 	cells   [MaxResources]cell
 }
@@ -198,9 +197,6 @@ func (t *Tracker) Consumes(e *Entry, resource int, units uint64, delay time.Dura
 	c := e.cell(resource)
 	c.gets += units
 	c.waitTime += max(delay, 0)
-	if task := &t.look.Sample.Tasks[e.Index]; 2*delay >= t.at.Sub(max(t.prev, task.Started)) && delay > 0 {
-		e.delayed = t.n
-	}
 }
 
 // Starves tells that others than the tasks had a processor that e needed, for a while of the time since the look before.
@@ -219,19 +215,6 @@ func (e *Entry) cell(resource int) *cell {
 		*c = cell{any: true, waiting: culprit.Unset, held: culprit.Unset}
 	}
 	return c
-}
-
-// waits reports whether the look of a number saw e wait for anything, or delayed for half of the time.
-func (e *Entry) waits(look uint64) bool {
-	if e.delayed == look {
-		return true
-	}
-	for r := range e.cells {
-		if e.cells[r].any && e.cells[r].waitLook == look {
-			return true
-		}
-	}
-	return false
 }
 
 // Edge tells that one task waits for another.

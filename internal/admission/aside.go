@@ -161,15 +161,17 @@ func (g *Gate) precedes(now mono.Time, t *Ticket) bool {
 	return t.since < o.since && o.Class == t.Class && o.Flow == t.Flow && o.Priority >= t.Priority
 }
 
-// weary returns one that waits aside and is refused now, with the reason; nil if none is.
+// weary returns one that waits aside and is refused now, with the reason; nil if none is. Patience that ends as a slot comes free
+// refuses none that can have it.
 func (g *Gate) weary(now mono.Time) (*Ticket, work.Reason) {
 	a := &g.aside
+	left := g.queue.Len() == 0 && g.limit.Free()
 	for _, t := range [...]*Ticket{a.late.Head(), a.hopeful.Head()} {
 		switch {
 		case t == nil:
 		case t.Budget(now) <= 0:
 			return t, work.Expired
-		case now >= g.patience():
+		case now >= g.patience() && !left:
 			return t, work.Delay
 		}
 	}

@@ -284,3 +284,33 @@ func (p *passage) named(t *testing.T) {
 		t.Fatalf("%d wait and %d run, the gate says %d and %d", len(p.waits), len(p.runs), g.Waiting(), g.limit.InUse()+g.limit.Lent())
 	}
 }
+
+// The departure that ends all patience, because as many end as usual again, frees a slot, which one that waits aside has; the others are refused.
+func TestTheLastSlotIsForOneAside(t *testing.T) {
+	g := fixed(t, 1, func(c *Config) { c.Hold = 300 * ms })
+	var all [3]Ticket
+	for i := range all {
+		all[i].Deadline = mono.Never
+		if v := g.Arrive(at(0), &all[i]); (v == Run) != (i == 0) {
+			t.Fatalf("ticket %d: %v", i, v)
+		}
+	}
+	g.OnCulprit(at(0), true)
+	for i := range all[1:] {
+		g.queue.Remove(&all[i+1].task)
+		g.lays(at(0), &all[i+1], work.Delay)
+	}
+	now := g.patience()
+	g.Leave(now, &all[0], work.Done)
+	runs, shed := 0, 0
+	for k, v := g.Next(now); k != nil; k, v = g.Next(now) {
+		if v == Run {
+			runs++
+		} else {
+			shed++
+		}
+	}
+	if runs != 1 || shed != 1 {
+		t.Errorf("%d run, %d are refused, expected one each", runs, shed)
+	}
+}

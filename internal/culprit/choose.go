@@ -211,8 +211,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case !c.dam && timed && c.common && (c.usage.sofar <= alikeHolds*e.alike(t.Kind) || e.endings.doubted(t.Kind, v.s.At)):
 		return Ordinary
-	case !c.dam && !limited && t.Kind != 0 && v.divided(c.resource) && !e.steady(v, c.task):
-		return Ordinary
+	case !c.dam && !limited && t.Kind != 0 && v.divided(c.resource) && (!e.steady(v, c.task) || c.common && e.demand(v, c)):
+		return Ordinary // one of many that come and go; where nothing ends any more, its victims are like it
 	case t.Barred != NotBarred:
 		return BarredTask
 	case c.step == NoStep && e.cfg.Mode == Monitor && e.stepTaken(t.ID) != NoStep:
@@ -382,10 +382,10 @@ func (e *Engine) kindWaits(v *view, c *contender, fellows int) bool {
 }
 
 // fellows returns how many others of the kind of c mainly wait and are no victims all the same: they have used what
-// is divided far beyond what is usual, as c has, and slow each other down as well.
+// is divided far beyond what is usual, which is none where no look saw any use in normal times, as c has, and slow each other down as well.
 func (e *Engine) fellows(v *view, c *contender) (n int) {
 	hogs := func(c *contender) bool {
-		return e.lasts(v, c) && c.resource < len(e.normal.usual) && e.normal.usual[c.resource] > 0
+		return e.lasts(v, c) && c.resource < len(e.normal.usual) && (e.normal.usual[c.resource] > 0 || e.normal.seen >= settled)
 	}
 	if !c.common || !hogs(c) {
 		return 0

@@ -14,7 +14,8 @@ import "github.com/spillgate/spillgate/internal/mono"
 //
 // A pending exclusive request dams a shared lock: tasks that the holders would
 // let pass wait behind it. It passes its blame on like every waiter, and its
-// direct blame makes it a candidate beside the root.
+// direct blame makes it a candidate beside the root. A request for more units of a
+// queue than are free dams the queue: tasks for which enough are free wait behind it.
 type graph struct {
 	direct, final []float64
 	ends          []float64 // of dams: part of what the others lose that ends with the task
@@ -44,7 +45,7 @@ type poolOf struct {
 	gain              float64   // future use of all holders
 	used              float64   // present use of all holders
 	longest           float64   // seconds that the last of the holders goes on
-	since             mono.Time // when the first of the holders began to hold, Unset
+	since, latest     mono.Time // when the first, and the last, of the holders began to hold, Unset and 0
 	toHolders         float64   // part of the lost time that holders are to blame for
 	kept              float64   // sum of keeps
 	exclusiveHolders  int
@@ -52,6 +53,7 @@ type poolOf struct {
 	damSince          mono.Time
 	nextSince         mono.Time // when the next one began to wait, Unset
 	behindDam         float64   // lost by victims that only the dam holds up
+	damAlike          bool      // others of its kind wait as well
 }
 
 // build computes the final blame of every task. A use that ends within the horizon
@@ -115,7 +117,7 @@ func (g *graph) passOn(v *view) {
 }
 
 // relieve fills ends: what a dam is to blame for directly, as a share of what the others
-// lose. Its own wait ends with it as well.
+// lose, or in the end, if that is more. Its own wait ends with it as well.
 func (g *graph) relieve(v *view) {
 	g.ends = resized(g.ends, v.n*v.r)
 	for i, dam := range g.dams {
@@ -131,7 +133,7 @@ func (g *graph) relieve(v *view) {
 			if !v.victim(i) || p.edges && !g.edged(i, r) {
 				own = 0 // not among them
 			}
-			g.ends[at] = min(g.direct[at]*max(ratio(all, all-own), 1), 1)
+			g.ends[at] = max(min(g.direct[at]*max(ratio(all, all-own), 1), 1), g.final[at])
 		}
 	}
 }
@@ -182,7 +184,7 @@ func (g *graph) pools(v *view) {
 		if h.HeldSince != Unset {
 			p.gain += v.uses[i].gain
 			p.longest = max(p.longest, v.uses[i].remain)
-			p.since = min(p.since, h.HeldSince)
+			p.since, p.latest = min(p.since, h.HeldSince), max(p.latest, h.HeldSince)
 			if !h.Shared {
 				p.exclusiveHolders++
 			}
@@ -201,8 +203,12 @@ func (g *graph) pools(v *view) {
 	}
 	for i := range v.s.Holds {
 		h := &v.s.Holds[i]
-		if p := &g.queued[h.Resource]; h.Shared && h.WaitingSince < p.nextSince && v.victim(int(h.Task)) {
+		p := &g.queued[h.Resource]
+		if h.Shared && h.WaitingSince < p.nextSince && v.victim(int(h.Task)) {
 			p.behindDam += v.lost[int(h.Task)*v.r+int(h.Resource)]
+		}
+		if p.dam >= 0 && h.Task != p.dam && h.WaitingSince != Unset && v.s.Tasks[h.Task].Kind == v.s.Tasks[p.dam].Kind {
+			p.damAlike = true
 		}
 	}
 }
@@ -227,6 +233,10 @@ func (g *graph) shares(v *view, horizon float64) {
 		p := &g.queued[h.Resource]
 		switch at := int(h.Task)*v.r + int(h.Resource); {
 		case p.edges:
+		case p.choked(v, int(h.Resource), horizon):
+			if h.Task == p.dam {
+				g.keeps[at], g.dams[p.dam] = 1, true
+			}
 		case v.s.Resources[h.Resource].Kind != Lock:
 			g.keeps[at] = ratio(u.now, p.whole(v, int(h.Resource))) * min(u.remain/horizon, 1)
 		case h.HeldSince != Unset:
@@ -256,6 +266,13 @@ func (p *poolOf) whole(v *view, r int) float64 {
 // dammed reports whether shared waiters of lock r wait for a pending exclusive
 // request alone.
 func (p *poolOf) dammed() bool { return p.dam >= 0 && p.exclusiveHolders == 0 && p.gain > 0 }
+
+// choked reports whether the task that has waited longest for units of queue r keeps them from the others: units are free, tasks of other
+// kinds wait as well, and none that is there has taken one for as long as the horizon. What is free is not enough for it, and those behind it wait for their turn.
+func (p *poolOf) choked(v *view, r int, horizon float64) bool {
+	return v.s.Resources[r].Kind == Queue && p.dam >= 0 && p.nextSince != Unset && !p.damAlike && p.used < float64(v.s.Resources[r].Units) &&
+		seconds(v.s.At.Sub(max(p.latest, p.damSince))) >= horizon
+}
 
 // blame fills direct.
 func (g *graph) blame(v *view) {
@@ -308,7 +325,7 @@ func (g *graph) blame(v *view) {
 }
 
 // parts says which part of a waiter's wait each of its edges explains. Blockers
-// that hold share it by how long they still hold; those that only wait in front
+// that hold share it by how much they keep; those that only wait in front
 // count if none holds.
 func (g *graph) parts(v *view) {
 	g.part = resized(g.part, len(g.edge))
@@ -349,9 +366,14 @@ type partSum struct {
 	hard, soft int
 }
 
-// blocking returns how long the blocker of an edge is expected to go on holding.
+// blocking returns how much the blocker of an edge keeps of what the waiter waits for: how long it is expected to go on
+// holding a lock, which the waiter has when the last lets go; how many units of a queue, of which it has the first that
+// comes free.
 func (g *graph) blocking(v *view, e Edge) float64 {
 	if h := v.holdOf[int(e.Blocker)*v.r+int(e.Resource)]; h > 0 {
+		if v.s.Resources[e.Resource].Kind == Queue {
+			return v.uses[h-1].now
+		}
 		return v.uses[h-1].gain
 	}
 	t := &v.s.Tasks[e.Blocker]

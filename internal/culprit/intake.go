@@ -1,6 +1,10 @@
 package culprit
 
-import "github.com/spillgate/spillgate/internal/mono"
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
 
 // intake says what of a queue tasks use in normal times, so that one that takes a part of it can be told from demand that has grown. Where a
 // task has kept units for unusually long, since just before the objective was missed, and fewer requests end than before, by the noise of that, what the
@@ -9,20 +13,27 @@ import "github.com/spillgate/spillgate/internal/mono"
 //	units ├── normal use ──┬────── free in normal times ──────┤
 //	then  ├─ the others ───────────┬── what the task keeps ───┤   blame: kept ÷ free in normal times
 //
-// In an overload as many requests end as before, and a task that kept its units while the objective was met harmed none.
+// In an overload as many requests end as before, and a task that kept its units while the objective was met harmed none, but for the time
+// that a backlog takes: where a tenth less ends than comes, a request waits for an objective after ten of them.
 type intake struct {
 	normal []float64 // units in use in normal times, by resource; nil: it does not count
 	usual  []float64 // use by a task, by resource
 	since  mono.Time // before that the objective was met
 }
 
+// longestBacklog is how many objectives a backlog takes at most until requests are late: one that takes longer has another cause
+// than a task that keeps a unit or more of a pool.
+const longestBacklog = 20
+
 // intake returns what is normal, nothing if that does not explain what happens.
 func (e *Engine) intake() intake {
 	n := &e.normal
-	if n.seen < settled || e.recent.throughput() > n.left(&e.recent)*(n.throughput-n.noise) {
+	now, left := e.recent.throughput(), n.left(&e.recent)*n.throughput
+	if n.seen < settled || now > left-n.left(&e.recent)*n.noise {
 		return intake{}
 	}
-	return intake{n.held, n.usual, e.met.Add(-2 * window(e.cfg.Objective, e.view.dt))}
+	builds := float64(e.cfg.Objective) * min(left/(left-now), longestBacklog)
+	return intake{n.held, n.usual, e.met.Add(-2*window(e.cfg.Objective, e.view.dt) - time.Duration(builds))}
 }
 
 // takes reports whether a hold is of a queue, unusually long and new.

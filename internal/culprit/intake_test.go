@@ -51,3 +51,29 @@ func TestBlameOfWhatIsFree(t *testing.T) {
 		}
 	}
 }
+
+// A tenth less ends than usual: a backlog takes ten objectives until requests are late, so a task that took its units nine before that counts.
+// Where hardly less ends, none counts that took them long before.
+func TestABacklogTakesTime(t *testing.T) {
+	const objective = 100 * time.Millisecond
+	e, err := New(Config{Objective: objective})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.met, e.view.dt = mono.Time(10*time.Second), 20*time.Millisecond
+	e.normal = normal{seen: learning, throughput: 100, noise: 0.5}
+	e.view.s = &Sample{}
+	for _, tt := range []struct {
+		now  float64 // requests per second
+		want time.Duration
+	}{{90, 2*objective + 10*objective}, {50, 2*objective + 2*objective}, {98, 2*objective + 20*objective}} {
+		e.recent.done, e.recent.seconds = tt.now, 1
+		if got := e.met.Sub(e.intake().since); (got - tt.want).Abs() > time.Millisecond {
+			t.Errorf("%v of 100 requests per second end: what was taken %v before the objective was missed counts, expected %v", tt.now, got, tt.want)
+		}
+	}
+	e.recent.done = 99.8
+	if in := e.intake(); in.normal != nil {
+		t.Error("within the noise nobody took anything")
+	}
+}
