@@ -51,11 +51,12 @@ type Pool struct {
 	turnaround time.Duration
 	hungry     list // drained, demand known
 	idle       list // drained, demand unknown
-	asking     list // drained, demand known, of ByReply
-	absent     list // drained, demand unknown, of ByReply
+	asking     list // drained, of ByReply, told when to ask
+	absent     list // drained, of ByReply, and did not ask then
 	heard      list // least recently heard first
 	polled     list // the same, of ByReply, whose lease is another
 	dirty      list
+	askAt      mono.Time // the next client of ByReply that is refused asks again
 }
 
 // NewPool returns an empty pool, or every mistake in its configuration.
@@ -216,8 +217,8 @@ func (p *Pool) Check() error {
 			}
 			ofParty[c.party] = of
 		}
-		if due := p.dueNow(c); c.era == p.era && c.due != due {
-			return fmt.Errorf("credit: %v is due to a client, the books say %v", due, c.due)
+		if due := p.dueNow(c); c.era == p.era && c.part != due {
+			return fmt.Errorf("credit: %v is due to a client, the books say %v", due, c.part)
 		}
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {
