@@ -29,6 +29,7 @@ type Pool struct {
 	silent      bool          // requests were here at the last wake, and none has left since
 	late        int           // intervals over the target in a row
 	arrived     int           // requests in the running interval
+	came        int           // and in the one before
 	shed        int           // and how many of them were refused
 	rate        float64       // requests per interval, smoothed
 	quiet       time.Duration // revive as of the last change of what it depends on: each grant says it
@@ -176,7 +177,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if p.arrived > 0 && !p.excused {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
-	p.arrived, p.shed = 0, 0
+	p.came, p.arrived, p.shed = p.arrived, 0, 0
 	if !p.excused {
 		p.resize(d)
 	}
