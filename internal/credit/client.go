@@ -189,8 +189,5 @@ func (p *Pool) setDemand(c *Client, d int) {
 			p.wanting -= c.window
 		}
 	}
-	if c.standing == heavy {
-		p.heavyDemand += d - c.demand
-	}
 	c.demand = d
 }

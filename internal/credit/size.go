@@ -98,8 +98,5 @@ func (p *Pool) bounded(total float64) float64 {
 // each of its calls waited for one (lab run bench/edges).
 func (p *Pool) ceiling() float64 {
 	most := headroom*float64(p.clients) + max(headroom*p.peak, p.used) + float64(p.demand)
-	if p.demand > 0 && p.calm > calmIntervals {
-		most = max(most, float64(p.divided()+p.demand)) // credits that others have do not help those who wait
-	}
 	return max(float64(p.cfg.MinTotal), min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
 }
