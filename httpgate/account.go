@@ -207,6 +207,13 @@ func (a *account) sum() {
 	a.latest, a.has, a.news = sum, true, true
 }
 
+// scarce reports whether the client holds no credit but that of one request, as far as the account was told.
+func (a *account) scarce() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.has && a.latest.Window <= 1
+}
+
 // newest returns the newest grant for the client, if there is one that it was not told, or one
 // at all for a client that asks; else none.
 func (a *account) newest(asks bool) (wire.Grant, bool) {

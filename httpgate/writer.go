@@ -448,12 +448,16 @@ func (w *writer) put(prefix string, left bool) {
 		r.Shed, r.HasShed = *w.shed, true
 	}
 	if w.account != nil {
-		r.Grant, r.HasGrant = w.account.newest(w.asks)
-		if !left && r.HasGrant && r.Grant.Window == 0 {
-			// The request that is answered has a credit, which it gives back. What the gate makes of that is known when
-			// the header is gone, and until its next answer a client without credits would be idle.
-			r.Grant.Window = 1
+		if !left && w.account.scarce() {
+			// The request that is answered gives a credit back, and who holds no other hears of what comes of that now, or
+			// after its next request: it would wait for a grant that it has, or send where its turn is over.
+			if g, ok := w.in.ticket.GrantAhead(); ok {
+				w.account.take(w.target, g)
+			} else {
+				w.keepGrant() // it has left
+			}
 		}
+		r.Grant, r.HasGrant = w.account.newest(w.asks)
 	}
 	if w.in.admitted {
 		w.in.ticket.Answer(&r)

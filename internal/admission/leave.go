@@ -115,6 +115,20 @@ func (g *Gate) gone(t *Ticket) {
 	}
 }
 
+// Ahead is Reply for an answer whose header goes before the ticket, which runs, leaves: it decides about the credits
+// then, and Reply says nothing any more. It reports false for a ticket without a Client, and one that does not run.
+func (g *Gate) Ahead(now mono.Time, t *Ticket, grant *wire.Grant) bool {
+	if t.Client == nil || t.state != running || t.ahead {
+		return false
+	}
+	t.ahead = true
+	*grant = g.pool.Ahead(now, t.Client)
+	if g.cfg.Schedule.Fair {
+		grant.Part = g.pool.Part(t.Flow)
+	}
+	return true
+}
+
 // Reply returns the grant for the reply to t, and false if that carries none, as it would tell the
 // client nothing new: see credit.Pool.Tells. It must be called once for every
 // ticket that arrived and has a Client, whatever became of it, after Leave, Shed
@@ -132,9 +146,13 @@ func (g *Gate) ReplyTo(now mono.Time, t *Ticket, grant *wire.Grant) (tells bool)
 	}
 	t.Client = nil
 	if t.reason == work.Delay || t.reason == work.QueueFull || t.reason == work.Infeasible || t.pushed {
-		g.pool.OnShed()
+		g.pool.OnShed(c)
 	}
-	if !g.pool.Reply(now, c, t.Asks || t.reason != work.None, g.cfg.Schedule.Fair, grant) {
+	if t.ahead {
+		g.pool.Left(now, c)
+		return false
+	}
+	if !g.pool.Reply(now, c, t.reason != work.None, t.Asks, g.cfg.Schedule.Fair, grant) {
 		return false
 	}
 	if g.cfg.Schedule.Fair {

@@ -47,6 +47,9 @@ func TestCreditsOnTheWay(t *testing.T) {
 	}
 	l := &lone{p: p, c: p.Register(0), flight: 64}
 	l.run(200)
+	if l.waiting > 25 {
+		t.Errorf("requests waited for credits in %d of the first 200 intervals, want 25 at most", l.waiting)
+	}
 	if got := l.c.Window(); got < l.flight {
 		t.Errorf("a client with %d requests under way has %d credits", l.flight, got)
 	}

@@ -1,6 +1,8 @@
 package credit
 
 import (
+	"time"
+
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -24,10 +26,12 @@ type Client struct {
 	cutAt     mono.Time
 	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
-	spoke     mono.Time // its last request or word of demand
-	replied   mono.Time // when a reply freed a credit that a request waited for; 0: not so
+	spoke     mono.Time     // its last request or word of demand
+	replied   mono.Time     // when a reply freed a credit that a request waited for; 0: not so
+	due       mono.Time     // of a client of ByReply that holds nothing: when it was told to ask; 0: it was not
+	again     time.Duration // how long before that it was told
 	number    uint64
-	due       float64 // see Pool.dueOfAll, as of an era
+	part      float64 // see Pool.dueOfAll, as of an era
 	era       uint64
 	told      telling
 	use       int32  // its window when it last had demand: see uses
@@ -184,9 +188,6 @@ func (p *Pool) setDemand(c *Client, d int) {
 		} else {
 			p.wanting -= c.window
 		}
-	}
-	if c.standing == heavy {
-		p.heavyDemand += d - c.demand
 	}
 	c.demand = d
 }

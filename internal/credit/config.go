@@ -34,7 +34,7 @@ type Config struct {
 	// SlowStart is the growth per interval, as a share of the pool, while
 	// clients are short of credits and the delay is under a quarter of the
 	// target, so that a cold or suddenly faster server is filled in tens of
-	// intervals, not thousands. Default 1/16; negative turns it off, as in the
+	// intervals, not thousands; or one for each request that came, if that is more. Default 1/16; negative turns it off, as in the
 	// original.
 	SlowStart float64
 	// InitialWindow is what a client is granted when it connects to a server

@@ -16,7 +16,7 @@ func (p *Pool) drainIfEmpty(c *Client) {
 	if c.byReply {
 		hungry, idle = &p.asking, &p.absent
 	}
-	if c.demand > 0 {
+	if c.demand > 0 || c.due != 0 {
 		hungry.pushBack(c)
 	} else {
 		idle.pushBack(c)
@@ -84,6 +84,7 @@ func (p *Pool) next() *Client {
 func (p *Pool) reclaim(now mono.Time) {
 	p.reclaimOf(now, &p.heard)
 	p.reclaimOf(now, &p.polled)
+	p.tidyLine(now)
 }
 
 func (p *Pool) reclaimOf(now mono.Time, heard *list) {
@@ -96,7 +97,7 @@ func (p *Pool) reclaimOf(now mono.Time, heard *list) {
 			return
 		}
 		p.hear(now, c)
-		if p.forgetDemand(now, c) || c.window == 0 || c.pending > 0 {
+		if c.window == 0 || c.pending > 0 {
 			continue
 		}
 		p.setDemand(c, 0)

@@ -86,24 +86,14 @@ func (p *Pool) rank(c *Client, s standing) {
 	} else if s == modest {
 		p.kept += c.window
 	}
-	if c.standing == heavy {
-		p.heavyDemand -= c.demand
-	} else if s == heavy {
-		p.heavyDemand += c.demand
-	}
 	c.standing = s
 	p.recount(c)
 }
 
-// short reports whether others than c, and than those that had more than others, wait for
-// credits, or active ones have none.
+// short reports whether others than c wait for credits, or active ones have none.
 func (p *Pool) short(c *Client) bool {
-	own := c.demand
-	if c.standing == heavy {
-		own = 0
-	}
 	holders := p.clients - p.waiting() - p.resting()
-	return p.demand-p.heavyDemand > own || p.waiting() > 0 || p.actives() > holders
+	return p.demand > c.demand || p.waiting() > 0 || p.actives() > holders
 }
 
 // ranked returns how many of the actives have a standing.

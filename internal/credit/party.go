@@ -255,9 +255,9 @@ func (p *Pool) active(a *party) int { return max(a.of(p.season).all(), int(a.cli
 // request asks for it, and it changes when somebody comes, rests or goes.
 func (p *Pool) dueOfAll(c *Client) float64 {
 	if c.era != p.era {
-		c.due, c.era = p.dueNow(c), p.era
+		c.part, c.era = p.dueNow(c), p.era
 	}
-	return c.due
+	return c.part
 }
 
 func (p *Pool) dueNow(c *Client) float64 {

@@ -11,28 +11,28 @@ import (
 // concurrent use. No call allocates but Register, and the first that says something new of a
 // client; every call but Check takes constant time.
 type Pool struct {
-	cfg, asked  Config // with defaults, and as configured
-	total       float64
-	issued      int
-	clients     int
-	pending     int
-	registered  uint64  // clients so far
-	heavyDemand int     // of demand
-	kept        int     // of the issued, what modest clients have: not of the pool
-	demand      int     // sum over the clients
-	peak        float64 // of pending, decaying
-	used        float64 // most credits seen in use, decaying: see ceiling
-	wanting     int     // windows of the clients with demand
-	delay       time.Duration
-	worst       time.Duration // largest sample of the running interval
-	calm        int           // intervals of low delay in a row
-	silent      bool          // requests were here at the last wake, and none has left since
-	late        int           // intervals over the target in a row
-	arrived     int           // requests in the running interval
-	shed        int           // and how many of them were refused
-	rate        float64       // requests per interval, smoothed
-	quiet       time.Duration // revive as of the last change of what it depends on: each grant says it
-	refused     float64       // share refused, smoothed over intervals
+	cfg, asked Config // with defaults, and as configured
+	total      float64
+	issued     int
+	clients    int
+	pending    int
+	registered uint64  // clients so far
+	kept       int     // of the issued, what modest clients have: not of the pool
+	demand     int     // sum over the clients
+	peak       float64 // of pending, decaying
+	used       float64 // most credits seen in use, decaying: see ceiling
+	wanting    int     // windows of the clients with demand
+	delay      time.Duration
+	worst      time.Duration // largest sample of the running interval
+	calm       int           // intervals of low delay in a row
+	silent     bool          // requests were here at the last wake, and none has left since
+	late       int           // intervals over the target in a row
+	arrived    int           // requests in the running interval
+	came       int           // and in the one before
+	shed       int           // and how many of them were refused
+	rate       float64       // requests per interval, smoothed
+	quiet      time.Duration // revive as of the last change of what it depends on: each grant says it
+	refused    float64       // share refused, smoothed over intervals
 	// tolerated is the share that may be; see Tolerate.
 	tolerated float64
 	excused   bool
@@ -51,11 +51,12 @@ type Pool struct {
 	turnaround time.Duration
 	hungry     list // drained, demand known
 	idle       list // drained, demand unknown
-	asking     list // drained, demand known, of ByReply
-	absent     list // drained, demand unknown, of ByReply
+	asking     list // drained, of ByReply, told when to ask
+	absent     list // drained, of ByReply, and did not ask then
 	heard      list // least recently heard first
 	polled     list // the same, of ByReply, whose lease is another
 	dirty      list
+	askAt      mono.Time // the next client of ByReply that is refused asks again
 }
 
 // NewPool returns an empty pool, or every mistake in its configuration.
@@ -175,7 +176,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if p.arrived > 0 && !p.excused {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
-	p.arrived, p.shed = 0, 0
+	p.came, p.arrived, p.shed = p.arrived, 0, 0
 	if !p.excused {
 		p.resize(d)
 	}
@@ -189,7 +190,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 // Check returns an error if an invariant of the package comment is broken. It
 // walks all clients and is meant for tests and simulations.
 func (p *Pool) Check() error {
-	var issued, pending, demand, clients, drained, kept, heavyDemand, holding, wanting int
+	var issued, pending, demand, clients, drained, kept, holding, wanting int
 	ofParty := map[*party][3]int{} // clients, idle, windows
 	for c := range p.all() {
 		issued += c.window
@@ -199,11 +200,8 @@ func (p *Pool) Check() error {
 			wanting += c.window
 		}
 		clients++
-		switch c.standing {
-		case modest:
+		if c.standing == modest {
 			kept += c.window
-		case heavy:
-			heavyDemand += c.demand
 		}
 		isIdle := c.in[linkDrained] == p.idle.mark || c.in[linkDrained] == p.absent.mark
 		if c.party == nil && !isIdle {
@@ -216,8 +214,8 @@ func (p *Pool) Check() error {
 			}
 			ofParty[c.party] = of
 		}
-		if due := p.dueNow(c); c.era == p.era && c.due != due {
-			return fmt.Errorf("credit: %v is due to a client, the books say %v", due, c.due)
+		if due := p.dueNow(c); c.era == p.era && c.part != due {
+			return fmt.Errorf("credit: %v is due to a client, the books say %v", due, c.part)
 		}
 		isDrained := c.in[linkDrained] != 0
 		if isDrained {
@@ -254,8 +252,8 @@ func (p *Pool) Check() error {
 	if wanting != p.wanting {
 		return fmt.Errorf("credit: the clients with demand have %d credits, the books say %d", wanting, p.wanting)
 	}
-	if kept != p.kept || heavyDemand != p.heavyDemand {
-		return fmt.Errorf("credit: the modest hold %d credits and the heavy ask for %d, the books say %d and %d", kept, heavyDemand, p.kept, p.heavyDemand)
+	if kept != p.kept {
+		return fmt.Errorf("credit: the modest hold %d credits, the books say %d", kept, p.kept)
 	}
 	return nil
 }

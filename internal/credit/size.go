@@ -31,8 +31,15 @@ func (p *Pool) OnDelay(d time.Duration) { p.worst = max(p.worst, d) }
 
 // OnShed counts a request that the server refused because it had no time for it.
 // Refusing costs the server too: when most of what arrives is refused, there are
-// too many credits, whatever the delay of the rest, and the pool shrinks fast.
-func (p *Pool) OnShed() { p.shed++ }
+// too many credits, whatever the delay of the rest, and the pool shrinks fast. A client of ByReply that holds nothing
+// asked, and used no credit: fewer credits would make more clients ask.
+func (p *Pool) OnShed(c *Client) {
+	if c.byReply && c.window == 0 {
+		p.arrived = max(p.arrived-1, 0)
+		return
+	}
+	p.shed++
+}
 
 // Tolerate sets the share of the requests, 0 to 1, that may be refused without a
 // cut, and up to which the pool grows whatever the delay. Where the queue is too
@@ -91,8 +98,5 @@ func (p *Pool) bounded(total float64) float64 {
 // each of its calls waited for one (lab run bench/edges).
 func (p *Pool) ceiling() float64 {
 	most := headroom*float64(p.clients) + max(headroom*p.peak, p.used) + float64(p.demand)
-	if p.demand > 0 && p.calm > calmIntervals {
-		most = max(most, float64(p.divided()+p.demand)) // credits that others have do not help those who wait
-	}
 	return max(float64(p.cfg.MinTotal), min(most, float64(p.clients)*float64(p.cfg.MaxWindow)))
 }

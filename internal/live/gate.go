@@ -433,6 +433,22 @@ func (t *Ticket) Would() work.Reason { return t.would }
 // has no account.
 func (t *Ticket) Grant() (wire.Grant, bool) { return t.grant, t.hasGrant }
 
+// GrantAhead is Grant for an answer whose header goes before Leave: what the request will bring its client back is decided
+// now, and Grant says nothing of it. It returns false, and changes nothing, if there is no account, or the ticket has left.
+func (t *Ticket) GrantAhead() (grant wire.Grant, ok bool) {
+	if t.mode == Off {
+		return grant, false
+	}
+	g, now := t.gate, Now()
+	g.lock()
+	now = g.at(now)
+	if !t.left {
+		ok = g.node.Ahead(now, t.core, &grant)
+	}
+	g.finish(now)
+	return grant, ok
+}
+
 // Enter admits r, at once or after a wait, or refuses it with a *Refusal. A wait
 // ends with ctx, and the refusal then wraps ctx's error. An admitted request must
 // be followed by Leave, also when its handler panics. The deadline of r counts if

@@ -179,6 +179,12 @@ func (n *Node) Reply(now mono.Time, t *admission.Ticket, f *baseline.Feedback) {
 	}
 }
 
+// Ahead is the grant for a reply whose header goes before its ticket leaves: see admission.Gate.Ahead. Another policy
+// than the gate has none.
+func (n *Node) Ahead(now mono.Time, t *admission.Ticket, grant *wire.Grant) bool {
+	return n.gate != nil && n.gate.Ahead(now, t, grant)
+}
+
 // NextWake and OnWake are the node's own time. Polls are due at the ends of the
 // rates' periods, at which it wakes anyway.
 func (n *Node) NextWake() mono.Time {

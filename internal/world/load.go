@@ -17,6 +17,9 @@ type Group struct {
 	SharedAddress        bool
 	// Kind is what they know of overload control.
 	Kind Kind
+	// ByReply clients hear of credits with answers alone, and tell of demand with requests alone, as over
+	// HTTP. Others do both at any time, as over gRPC. Real processes do what their transport does.
+	ByReply bool
 	// Ask is what they ask for, each as often as its weight. At least one.
 	Ask []Ask
 	// Load is what all clients of the group together mean to send.

@@ -18,6 +18,7 @@ func (d *decoder) group(n node) world.Group {
 		"connections":    func(n node) { d.Integer(n, &g.Connections) },
 		"shared_address": func(n node) { d.Boolean(n, &g.SharedAddress) },
 		"kind":           func(n node) { d.kind(n, &g.Kind) },
+		"by_reply":       func(n node) { d.Boolean(n, &g.ByReply) },
 		"ask":            func(n node) { g.Ask = d.ask(n) },
 		"load":           func(n node) { d.load(n, &g.Load) },
 		"arrive":         func(n node) { d.Duration(n, &g.Arrive) },

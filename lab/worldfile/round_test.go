@@ -159,7 +159,7 @@ func (r *random) draw() *world.Draw {
 
 func (r *random) group(w *world.World, i int) world.Group {
 	g := world.Group{
-		Name: fmt.Sprint("group ", i), Clients: r.IntN(9), Connections: r.IntN(9), SharedAddress: r.yes(), Kind: world.Kind(r.IntN(4)), Arrive: r.time(),
+		Name: fmt.Sprint("group ", i), Clients: r.IntN(9), Connections: r.IntN(9), SharedAddress: r.yes(), Kind: world.Kind(r.IntN(4)), ByReply: r.yes(), Arrive: r.time(),
 		Deadline: time.Duration(r.IntN(3) - 1), GiveUp: r.time(), Cycle: r.IntN(3), Patient: r.yes(), Class: work.Class(r.IntN(int(work.NumClasses))), Priority: work.Priority(r.IntN(128)), Share: float64(r.IntN(9)) / 4,
 	}
 	if r.yes() {
@@ -276,8 +276,8 @@ func writeDraw(d *world.Draw) string {
 }
 
 func writeGroup(b *strings.Builder, g *world.Group, files map[string]string) {
-	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  arrive: %v\n  give_up: %v\n  cycle: %d\n  patient: %v\n  churn: {stay: %v, away: %v}\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
-		[]string{"credits", "plain", "greedy", "minting"}[g.Kind], g.Arrive, g.GiveUp, g.Cycle, g.Patient, g.Churn.Stay, g.Churn.Away)
+	fmt.Fprintf(b, "- name: %s\n  clients: %d\n  connections: %d\n  shared_address: %v\n  kind: %s\n  by_reply: %v\n  arrive: %v\n  give_up: %v\n  cycle: %d\n  patient: %v\n  churn: {stay: %v, away: %v}\n", g.Name, g.Clients, g.Connections, g.SharedAddress,
+		[]string{"credits", "plain", "greedy", "minting"}[g.Kind], g.ByReply, g.Arrive, g.GiveUp, g.Cycle, g.Patient, g.Churn.Stay, g.Churn.Away)
 	if deadline := orWord("deadline", g.Deadline, "never"); deadline != "" {
 		fmt.Fprintln(b, " "+deadline[1:])
 	}

@@ -114,6 +114,7 @@ func (r *dice) groups(w *world.World, retry world.Retry, patient bool) []world.G
 		if g.Kind == world.Credits && r.chance(0.3) {
 			g.Churn = world.Churn{Stay: w.Length / 8, Away: w.Length / 16}
 		}
+		g.ByReply = g.Kind == world.Credits && r.chance(0.3)
 		all = append(all, g)
 	}
 	return all

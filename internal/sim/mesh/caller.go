@@ -16,6 +16,7 @@ type node struct {
 	service int32    // noService for a client
 	flood   bool
 	plain   bool   // knows nothing of the policy
+	byReply bool   // hears of it with answers alone
 	peer    uint64 // the address, from 1
 	// links are per service that is called, in the order of the program's
 	// slots, and per process of it; made at the first call.
@@ -235,7 +236,7 @@ func (w *World) pumpLink(l *link) {
 		}
 	}
 	if s, ok := l.sender.(reporter); ok {
-		if n, ok := s.NextDemand(now); ok {
+		if n, ok := s.NextDemand(now); ok && !l.from.byReply {
 			w.engine.AlongLane(laneMessage, w.up(l), event{demandAtProcess, w.newNote(note{link: l, demand: n, life: l.to.life}), 0})
 		}
 	}

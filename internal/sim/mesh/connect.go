@@ -20,7 +20,7 @@ func (w *World) settleClient(c *client, group, k int) {
 	g := &d.world.Clients[group]
 	first := w.firstClient[group]
 	k %= g.Clients * g.Connections
-	c.via, c.plain = first+int32(k), g.Kind == world.Plain
+	c.via, c.plain, c.byReply = first+int32(k), g.Kind == world.Plain, g.ByReply
 	c.peer = uint64(first) + 1
 	if !g.SharedAddress {
 		c.peer += uint64(k / g.Connections)

@@ -138,6 +138,7 @@ func (w *World) account(l *link) *credit.Client {
 		}
 		if l.account != nil {
 			l.account.Owner = l
+			p.door.ByReply(l.account, l.from.byReply)
 		}
 	}
 	return l.account
@@ -192,8 +193,9 @@ func (w *World) pumpDoor(p *process) {
 		if !ok {
 			break
 		}
-		l := account.Owner.(*link)
-		w.grantLeaves(note{link: l, grant: g, life: p.life})
+		if l := account.Owner.(*link); !l.from.byReply { // else the next answer says it
+			w.grantLeaves(note{link: l, grant: g, life: p.life})
+		}
 	}
 	p.pumping = false
 	w.armDoor(p)
