@@ -21,8 +21,9 @@ type early struct {
 	// reader meets the end.
 	request, own *http.Request
 
-	quiet bool // the client had stopped when the wait was over
-	whole bool // the end came
+	quiet bool  // the client had stopped when the wait was over
+	whole bool  // the end came
+	foul  error // the body is cut off or malformed: no end will come
 
 	envelopes bool          // what comes is messages of gRPC, or such
 	most      int           // bytes that are awaited
@@ -52,7 +53,7 @@ const (
 // await waits for what comes first of r's body of unknown length: for its end, for as much as is
 // gathered of any body, or for the first message of a call of gRPC, which may be half of a two-way
 // stream. It waits for no longer than a stream may be silent that holds a slot, and once
-// something came, for a pause of Patience.Blocked. It returns nil where it did not wait.
+// something came, for a pause of Patience.Blocked. It returns nil where it did not wait. A body that ends in an error meanwhile is foul: its request needs no slot.
 func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early {
 	if r.ContentLength >= 0 || r.Body == nil || r.Body == http.NoBody || h.streamAfter <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
 		return nil
@@ -74,16 +75,23 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 	}
 	timer := time.NewTimer(h.streamAfter)
 	defer timer.Stop()
+	ended := ctx.Done()
 	for end := time.Now().Add(h.streamAfter); ; {
 		select {
 		case _, more := <-e.came:
 			if !more {
 				e.whole, e.request.Trailer = e.err == io.EOF, r.Trailer // nobody writes them any more
+				if !e.whole {
+					e.foul = e.err
+				}
 				return e
 			}
 			timer.Reset(min(pause, time.Until(end)))
-		case <-ctx.Done():
-			return e
+		case <-ended:
+			if r.Context().Err() == nil {
+				return e // its time is over
+			}
+			ended = nil // net/http ends the context when a read fails, which then returns
 		case <-timer.C:
 			e.quiet = true
 			return e

@@ -2,8 +2,10 @@ package httpgate
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -136,6 +138,28 @@ func TestAwaitedBodiesLeaveNothing(t *testing.T) {
 	resp, err := http.ReadResponse(br, nil)
 	if err != nil || resp.StatusCode != 204 {
 		t.Errorf("answered before the body: %v, %v", resp, err)
+	}
+}
+
+// A body that is awaited, and of which no end can come, is its client's fault: the request is answered 400, and neither
+// has a slot nor reaches the handler, which would break off what it does for it.
+func TestAwaitedBodiesThatBreakOff(t *testing.T) {
+	bad := make(chan error, 1)
+	s, gate, seen := inUse(t, OnBadBody(func(_ *http.Request, err error) { bad <- err }))
+	for _, body := range []string{"x\r\n", "1\r\nxy\r\n", "1;x=" + strings.Repeat("y", 5000) + "\r\n", "5\r\nx", "1\r\nx\r\n"} {
+		c, br := raw(t, s)
+		fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+body)
+		_ = c.(*net.TCPConn).CloseWrite()
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil || resp.StatusCode != 400 || !resp.Close {
+			t.Errorf("%.20q: %v, %v", body, resp, err)
+		}
+		if err := await.Value(t, bad, "the program to hear of it"); !errors.Is(err, ErrBrokenBody) {
+			t.Errorf("%.20q: %v", body, err)
+		}
+	}
+	if n := seen.Load(); n != 0 || gate.running() != 1 {
+		t.Errorf("%d of them reached the handler, %d requests run", n, gate.running())
 	}
 }
 

@@ -78,6 +78,20 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body *gathered
 		return body, false, true
 	}
 	body.free()
+	h.refuseBody(w, r, err)
+	return nil, false, false
+}
+
+// badBody returns what OnBadBody is told of the error of a read.
+func badBody(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return ErrSlowBody
+	}
+	return errors.Join(ErrBrokenBody, err)
+}
+
+// refuseBody answers a request of which no body can come any more.
+func (h *handler) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 	if h.badBody != nil {
 		h.badBody(r, err)
 	}
@@ -90,10 +104,9 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body *gathered
 	}
 	if isGRPC(r.Header) {
 		WriteGRPCStatus(w, status.New(codes.Canceled, title))
-		return nil, false, false
+		return
 	}
 	Problem(w, r, code, title)
-	return nil, false, false
 }
 
 // read reads as much of a body, to its end if that is all of it. It must come at the least rate.
@@ -120,10 +133,8 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, size int, whole b
 				_ = control.SetReadDeadline(time.Time{})
 			}
 			return buf, nil
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, ErrSlowBody
 		case err != nil:
-			return nil, errors.Join(ErrBrokenBody, err)
+			return nil, badBody(err)
 		}
 		if len(buf) == cap(buf) {
 			more := make([]byte, len(buf), min(most, 4*len(buf)))

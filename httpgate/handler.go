@@ -97,8 +97,12 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	quiet := false
 	if body == nil {
 		if e := h.await(ctx, r, t); e != nil {
-			body, quiet, whole, r = e, e.quiet, e.whole, e.request
 			defer e.done(rw, r)
+			if e.foul != nil {
+				h.refuseBody(rw, r, badBody(e.foul))
+				return
+			}
+			body, quiet, whole, r = e, e.quiet, e.whole, e.request
 		}
 	}
 	for before := uint8(0); t != nil; before++ {

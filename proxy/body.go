@@ -116,7 +116,11 @@ func (b *requestBody) Close() error {
 		return nil
 	}
 	if !b.begun.Load() {
-		return nil // no Read waits; the body may go with the request to another upstream
+		// No Read waits, and none will see the client leave. The body may go with the request to another upstream.
+		if b.onBreak != nil {
+			b.onBreak()
+		}
+		return nil
 	}
 	return b.breakOff()
 }

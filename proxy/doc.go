@@ -20,7 +20,7 @@
 //
 // Failures. If an upstream cannot be reached or breaks off, the answer is 502; if it is too
 // slow, 504. Neither is a refusal or a sample of service time. A request of HTTP/2 that HTTP/1
-// cannot say is answered 400, and is no failure of the upstream. A request of which nothing
+// cannot say, or whose length is malformed, is answered 400, and is no failure of the upstream. A request of which nothing
 // was sent, or which may be executed twice, is first retried at another upstream of its
 // group (Limits.Retries), within a budget. When a client leaves, its request ends.
 //

@@ -13,6 +13,9 @@ const tcpClose, tcpCloseWait = 7, 8
 // gone reports whether the other side of a TCP connection has ended it, whatever is left unread; false if the system
 // does not tell.
 func gone(c net.Conn) (ended bool) {
+	if behind, ok := c.(*proxied); ok {
+		c = behind.Conn
+	}
 	s, ok := c.(syscall.Conn)
 	if !ok {
 		return false

@@ -18,12 +18,17 @@ const (
 )
 
 // lastHop answers a request that goes to no server behind the proxy, and reports true: one for a
-// tunnel, one whose target is no path or whose host is malformed (of HTTP/2: net/http looks at those of HTTP/1), and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it
-// counts this one. a is its entry in the access log, nil if there is none.
+// tunnel, one whose target is no path, one whose host or length is malformed (of HTTP/2: net/http looks at those of
+// HTTP/1), and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it counts this one. a is its entry in the access log, nil if there is none.
 func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
 	if r.Method != http.MethodConnect && (noPath(r) || !httpguts.ValidHostHeader(r.Host)) {
 		a.say(broken, "target")
 		httpgate.Problem(w, r, http.StatusBadRequest, "The request's target is no path, or its host is malformed")
+		return true
+	}
+	if r.ProtoMajor > 1 && badLength(r.Header["Content-Length"]) {
+		a.say(broken, "length")
+		httpgate.Problem(w, r, http.StatusBadRequest, "The request's Content-Length is no number, or there are several that differ")
 		return true
 	}
 	switch r.Method {
@@ -55,6 +60,17 @@ func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
 		w.WriteHeader(http.StatusNoContent)
 	}
 	return true
+}
+
+// badLength reports whether the values of Content-Length are no length. net/http takes such a request of HTTP/2 for one
+// without a body.
+func badLength(values []string) bool {
+	for _, v := range values {
+		if _, err := strconv.ParseUint(v, 10, 63); err != nil || v != values[0] {
+			return true
+		}
+	}
+	return false
 }
 
 // noPath reports whether the target of a request is neither a path nor a URL with a host, such as x:a or *. No rule

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -230,19 +231,24 @@ func TestClientLeavesAfterEarlyAnswer(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("other systems do not tell")
 	}
-	left := make(chan struct{})
+	left := make(chan struct{}, 1)
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge) // an answer of HTTP/2 beyond 299 ends the body
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-		close(left)
+		left <- struct{}{}
 	}))
-	p := start(t, to("h2c://"+addr))
-	c := connectTo(t, p.addr)
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n%s", strings.Repeat("b", 100_000))
-	if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Fatal(resp, err)
+	cfg := to("h2c://" + addr)
+	cfg.Listen = []Listener{{Address: "127.0.0.1:0"}, {Address: "127.0.0.1:0", Balancers: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}}
+	p := start(t, cfg)
+	front, _ := p.Addrs()
+	for i, line := range []string{"", "PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n"} {
+		c := connectTo(t, front[i].String())
+		fmt.Fprintf(c, "%sPOST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n%s", line, strings.Repeat("b", 100_000))
+		if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Fatal(resp, err)
+		}
+		c.Close()
+		await.Value(t, left, "the upstream to hear that its client left")
 	}
-	c.Close()
-	await.Value(t, left, "the upstream to hear that its client left")
 }

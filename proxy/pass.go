@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -38,19 +40,23 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	withoutHops(resp.Header)
-	u.answered(resp)
-	h := w.Header()
-	add(h, resp.Header)
-	announced := len(resp.Trailer)
-	if announced > 0 {
-		names := make([]string, 0, announced)
-		for name := range resp.Trailer {
-			names = append(names, name)
+	dropTrailers(resp.Trailer)
+	announced := slices.Collect(maps.Keys(resp.Trailer)) // those that come may be others
+	passed, err := u.p.copyBody(w, resp, watch.Begun, func() {
+		u.answered(resp)
+		h := w.Header()
+		add(h, resp.Header)
+		if len(announced) > 0 {
+			h.Add("Trailer", strings.Join(announced, ", "))
 		}
-		h.Add("Trailer", strings.Join(names, ", "))
-	}
-	w.WriteHeader(resp.StatusCode)
-	if err := u.p.copyBody(w, resp, watch.Begun); err != nil {
+		w.WriteHeader(resp.StatusCode)
+	})
+	switch {
+	case err != nil && !passed:
+		resp.Body.Close()
+		u.fail(w, out, err)
+		return
+	case err != nil:
 		resp.Body.Close()
 		panic(http.ErrAbortHandler)
 	}
@@ -60,8 +66,8 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 		// Else a short answer gets a length, and has no trailers.
 		_ = http.NewResponseController(w).Flush()
 	}
-	prefix := http.TrailerPrefix
-	if len(resp.Trailer) == announced {
+	h, prefix := w.Header(), http.TrailerPrefix
+	if len(resp.Trailer) == len(announced) {
 		prefix = ""
 	}
 	for name, values := range resp.Trailer {
@@ -178,23 +184,31 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// copyBody passes the body of an answer on; one of unknown length, and of events, without waiting for more. begun is that
-// some of it is there; else the header goes first.
-func (p *Proxy) copyBody(w http.ResponseWriter, resp *http.Response, begun bool) error {
+// copyBody passes the body of an answer on, behind the header, which head writes; one of unknown length, and of events,
+// without waiting for more. begun is that some of it is there. Else the header goes first; with it, an answer whose body
+// is malformed from its first byte on has no header yet, and passed is false.
+func (p *Proxy) copyBody(w http.ResponseWriter, resp *http.Response, begun bool, head func()) (passed bool, err error) {
 	var flush func() error
 	if resp.ContentLength == -1 || strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream") {
 		flush = http.NewResponseController(w).Flush
-		if !begun {
+	}
+	if !begun {
+		head()
+		if flush != nil {
 			_ = flush()
 		}
 	}
 	buf := p.buffers.Get()
 	defer p.buffers.Put(buf)
-	for {
+	for passed = !begun; ; {
 		n, err := resp.Body.Read(buf)
+		if !passed && (n > 0 || err == nil || err == io.EOF) {
+			head()
+			passed = true
+		}
 		if n > 0 {
 			if _, err := w.Write(buf[:n]); err != nil {
-				return err
+				return passed, err
 			}
 			if flush != nil {
 				_ = flush()
@@ -203,9 +217,9 @@ func (p *Proxy) copyBody(w http.ResponseWriter, resp *http.Response, begun bool)
 		switch err {
 		case nil:
 		case io.EOF:
-			return nil
+			return passed, nil
 		default:
-			return err
+			return passed, err
 		}
 	}
 }

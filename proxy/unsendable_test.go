@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -26,6 +27,94 @@ func TestUnsendableRequests(t *testing.T) {
 		}
 	}
 	wantNoFailure(t, p)
+}
+
+// A request of HTTP/2 whose length is none would go on without its body.
+func TestLengthsThatAreNone(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	p := start(t, to("http://"+addr))
+	for lengths, want := range map[string]string{"0": "200", "0,0": "200", "+5": "400", "-1": "400", "": "400", "0x5": "400", "5 ": "400", "5,6": "400", "0,+0": "400", "9223372036854775808": "400"} {
+		var fields [][2]string
+		for v := range strings.SplitSeq(lengths, ",") {
+			fields = append(fields, [2]string{"content-length", v})
+		}
+		if status, _ := askedRaw(t, p.addr, "/", "x", fields...); status != want {
+			t.Errorf("Content-Length %q: answered %s, expected %s", lengths, status, want)
+		}
+	}
+}
+
+// Trailers of an answer over HTTP/2 that cannot be among them are left out, also where the answer did not announce them:
+// a client of HTTP/1 would take them for fields of the header.
+func TestTrailersThatAreNone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go trailerServer(l, "content-length", "transfer-encoding", "x-a")
+	cfg := to("h2c://" + l.Addr().String())
+	cfg.Egress = []Egress{{Address: "127.0.0.1:0", URL: "h2c://" + l.Addr().String()}}
+	p := start(t, cfg)
+	for _, addr := range []string{p.addr, p.EgressAddrs()[0].String()} {
+		c := connectTo(t, addr)
+		c.ask("/")
+		resp, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := read(t, resp); text != "hello" || len(resp.Trailer) != 1 || resp.Trailer.Get("X-A") != "1" {
+			t.Errorf("%q, trailers %v, expected X-A alone", text, resp.Trailer)
+		}
+	}
+}
+
+// trailerServer answers each connection's first request over HTTP/2, with these trailers, until l is closed.
+func trailerServer(l net.Listener, names ...string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			answerWithTrailers(c, names)
+			_, _ = io.Copy(io.Discard, c)
+		}()
+	}
+}
+
+func answerWithTrailers(c net.Conn, names []string) {
+	f := http2.NewFramer(c, c)
+	if _, err := io.ReadFull(c, make([]byte, len(http2.ClientPreface))); err != nil {
+		return // it was looked whether there is a server
+	}
+	_ = f.WriteSettings()
+	stream := uint32(0)
+	for stream == 0 {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		if frame.Header().Type == http2.FrameHeaders {
+			stream = frame.Header().StreamID
+		}
+	}
+	write := func(ends bool, fields ...string) {
+		var block bytes.Buffer
+		e := hpack.NewEncoder(&block)
+		for i := 0; i < len(fields); i += 2 {
+			_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+		}
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndStream: ends, EndHeaders: true})
+	}
+	write(false, ":status", "200", "content-type", "a/b")
+	_ = f.WriteData(stream, false, []byte("hello"))
+	var fields []string
+	for _, name := range names {
+		fields = append(fields, name, "1")
+	}
+	write(true, fields...)
 }
 
 // A trailer that is announced by what is no name is left out: no upstream has to take it.
@@ -60,12 +149,12 @@ func wantNoFailure(t *testing.T, p *running) {
 }
 
 // askedRaw sends one request over HTTP/2 as it is, and returns the status and the body of its answer.
-func askedRaw(t *testing.T, addr, path, host string) (status, body string) {
+func askedRaw(t *testing.T, addr, path, host string, more ...[2]string) (status, body string) {
 	t.Helper()
 	c := connectTo(t, addr)
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", path}, {":authority", host}} {
+	for _, f := range append([][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", path}, {":authority", host}}, more...) {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}
 	_, _ = io.WriteString(c, http2.ClientPreface)

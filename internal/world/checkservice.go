@@ -34,7 +34,7 @@ func (c *checker) services() {
 		c.integer(path+".threads", s.Threads, 0, MaxProcessors)
 		c.integer(path+".workers", s.Workers, 0, MaxWorkers)
 		if c.duration(path+".message", s.Message, 0) && s.Message > 0 && s.Workers == 0 {
-			c.wrong(path+".message", s.Message.String(), "workers, who are the ones that handle messages")
+			c.wrong(path+".message", s.Message.String(), "workers beside it: they handle the messages")
 		}
 		if s.Async && s.Workers == 0 {
 			c.wrong(path+".async", "true", "workers beside it: they are what is given back")

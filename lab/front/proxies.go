@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ func Proxies(third ...Contender) experiment.Experiment {
 		Title: "what a request and an idle connection cost the proxy, beside others",
 		About: `Each proxy has a processor to itself, in front of a server that answers 100 bytes at once. Throughput is the inverse
 of the processor time that a request costs, with 32 connections that ask all the time. p99 is that at half of the least
-throughput of all, or of what the clients do without a proxy, with 128 connections. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
+throughput of all, or of what the clients do without a proxy, with ` + strconv.Itoa(kept) + ` connections. Memory is what the resident set grows by, for each of thousands of idle connections: that never said
 anything, and that had an answer, five seconds later. Spillgate learns its slots and has an objective of 1 s. Medians of the repeats.`,
 		Live: true,
 		Run: func(ctx context.Context, o experiment.Options) (*experiment.Result, error) {

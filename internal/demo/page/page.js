@@ -119,6 +119,8 @@ function tile(section, name, text, small, mark) {
 // Where nothing was served there is no latency.
 const unserved = (f) => f.p99 === 0 && f.offered > 0;
 const took = (f, ms) => (unserved(f) ? "none" : whole(ms) + " ms");
+// ms shows a latency; 0 is that of no answer.
+const ms = (x, unit = "ms") => (x > 0 ? `${whole(x)} ${unit}` : "none");
 const withP99 = (f) => (unserved(f) ? "" : `, with a p99 of ${whole(f.p99)} ms`);
 
 // tookTile shows the p99 of f; mark says how a good or bad one is marked.
@@ -165,7 +167,7 @@ function showAct(s, act) {
     xMax, yMin: 3, yMax: 1.15 * s.timeout_ms, log: true, ticks: [3, 10, 30, 100, 300, 1000].filter((t) => t <= 1.15 * s.timeout_ms), shade,
     lines: [{ cls: "p50", values: present("p50_ms") }, { cls: "p99", values: present("p99_ms") }],
     levels: [{ cls: "slo", y: slo, name: "SLO " + whole(slo) + " ms" }],
-    label: last ? `Latency: p50 ${whole(last.p50_ms)} and p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(slo)}` : "No data yet",
+    label: last ? `Latency: p50 ${ms(last.p50_ms, "milliseconds")} and p99 ${ms(last.p99_ms, "milliseconds")}, objective ${whole(slo)}` : "No data yet",
   });
 
   // Requests without an answer, stacked by reason; time-outs on top.
@@ -257,7 +259,7 @@ function showTenant(s, a, t) {
     xMax, yMin: 3, yMax: 1.15 * s.timeout_ms, log: true, ticks: [3, 10, 30, 100, 300, 1000].filter((v) => v <= 1.15 * s.timeout_ms), shade,
     lines: [{ cls: "p99", values: t.points.map((p) => [p.t, p.p99_ms > 0 ? p.p99_ms : null]) }],
     levels: [{ cls: "slo", y: slo, name: "SLO " + whole(slo) + " ms" }],
-    label: last ? `Tenant ${t.name}: p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(slo)}` : "No data yet",
+    label: last ? `Tenant ${t.name}: p99 ${ms(last.p99_ms, "milliseconds")}, objective ${whole(slo)}` : "No data yet",
   });
   setText(section.querySelector("[data-sheds]"), "Refused so far: " + lostText(t.totals.shed, t.totals.timed_out, whole));
 }
@@ -408,7 +410,7 @@ function showRun(s, a, r, c) {
     xMax, yMin: 1, yMax: 1.15 * s.timeout_ms, log: true, ticks: [1, 10, 100, 1000].filter((v) => v <= 1.15 * s.timeout_ms), shade,
     lines: [{ cls: "p99", values: r.points.map((p) => [p.t, p.p99_ms > 0 ? p.p99_ms : null]) }],
     levels: [{ cls: "slo", y: s.slo_ms, name: "SLO " + whole(s.slo_ms) + " ms" }],
-    label: last ? `${r.name}: p99 ${whole(last.p99_ms)} milliseconds, objective ${whole(s.slo_ms)}` : "No data yet",
+    label: last ? `${r.name}: p99 ${ms(last.p99_ms, "milliseconds")}, objective ${whole(s.slo_ms)}` : "No data yet",
   });
   setText(section.querySelector("[data-sheds]"), c.text);
 }
@@ -494,7 +496,7 @@ function showTries(s) {
     const bar = drawn("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" });
     bar.append(drawn("rect", { width: (100 * t.goodput) / most, height: 10 }));
     return element("div", { class: "try" }, element("span", {}, t.in_flight ? t.in_flight + " in flight" : "open, " + whole(t.load) + "/s"), bar,
-      element("span", {}, `${whole(t.goodput)}/s, p99 ${whole(t.p99_ms)} ms`));
+      element("span", {}, `${whole(t.goodput)}/s, p99 ${ms(t.p99_ms)}`));
   }));
 }
 

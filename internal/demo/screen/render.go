@@ -207,7 +207,11 @@ func (l *look) search(s *demo.State, width, height int) []string {
 		if t.InFlight == 0 {
 			name = fmt.Sprintf("open, %4.0f/s ", t.Load)
 		}
-		figures := fmt.Sprintf("%5.0f/s  p99 %4.0f ms", t.Goodput, t.P99MS)
+		p99 := "none"
+		if t.P99MS > 0 {
+			p99 = fmt.Sprintf("%4.0f ms", t.P99MS)
+		}
+		figures := fmt.Sprintf("%5.0f/s  p99 %-7s", t.Goodput, p99)
 		room := max(inside-lipgloss.Width(name)-lipgloss.Width(figures)-4, 1)
 		bar := strings.Repeat("█", int(math.Round(t.Goodput/most*float64(room))))
 		rows = append(rows, name+"  "+l.good.Render(bar)+strings.Repeat(" ", room-lipgloss.Width(bar))+"  "+figures)
