@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"sync"
@@ -125,6 +124,7 @@ var errStore = packets.ErrServerUnavailable
 func (srv *Server) Join(p *backplane.Plane) {
 	srv.plane = p
 	p.OnKick(srv.kick)
+	p.OnWill(srv.inherit)
 }
 
 // kick disconnects a client that connects to another node, and waits until its session is
@@ -291,7 +291,7 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 	s.numbers = map[uint16]numbered{}
 	s.mu.Unlock()
 	origin, count := p.Number()
-	s.writer, s.revision = fmt.Sprintf("%x.%x", origin, count), 0
+	s.writer, s.revision = writer(origin, count), 0
 	if old != nil {
 		s.revision = old.Revision
 		if err := s.load(ctx, old); err != nil {
@@ -914,58 +914,4 @@ func (c *conn) suspend() {
 		}
 	}
 	p.Disclaim(s.id)
-}
-
-// postponed is the delayed will of a session that is stored.
-type postponed struct {
-	*will
-	timer *time.Timer
-}
-
-// postpone has a will published after its delay, in place of one that the client left before. Where as many wait as there may be
-// sessions here, it is published at once. The server's lock is held.
-func (srv *Server) postpone(client string, revision uint64, w *will, delay time.Duration) {
-	old := srv.wills[client]
-	if old == nil && len(srv.wills) >= srv.limits.Sessions {
-		srv.serving.Go(func() { w.publish(srv) })
-		return
-	}
-	if old != nil {
-		old.timer.Stop()
-	}
-	p := &postponed{will: w}
-	p.timer = time.AfterFunc(delay, func() {
-		srv.mu.Lock()
-		defer srv.mu.Unlock()
-		if srv.wills[client] == p && !srv.closing {
-			delete(srv.wills, client)
-			srv.serving.Go(func() { srv.due(client, revision, w) })
-		}
-	})
-	srv.wills[client] = p
-}
-
-// recall ends the wait of a will whose client is back here: it is not published, unless its session has ended.
-func (srv *Server) recall(client string, ended bool) {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	p := srv.wills[client]
-	if p == nil {
-		return
-	}
-	p.timer.Stop()
-	delete(srv.wills, client)
-	if ended && !srv.closing {
-		srv.serving.Go(func() { p.publish(srv) })
-	}
-}
-
-// due publishes the delayed will of a session that is stored, unless its client has come back meanwhile, here or elsewhere: then the
-// session has another revision than its last connection left.
-func (srv *Server) due(client string, revision uint64, w *will) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-	defer cancel()
-	if s, err := srv.plane.LoadSession(ctx, client); err == nil && (s == nil || s.Revision == revision) {
-		w.publish(srv)
-	}
 }
