@@ -24,6 +24,7 @@ type channel struct {
 	ephemeral bool
 	on        *engine.Subscription
 	from      *source     // nil: the hub delivers all of it
+	by        string      // the user that has made it
 	expires   *time.Timer // while there are no consumers; guarded by the server's lock
 	users     int         // connections that joined; guarded by the server's lock
 

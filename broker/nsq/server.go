@@ -114,7 +114,7 @@ func (srv *Server) join(c *conn, topic, name []byte) (*channel, error) {
 	ch := srv.channels[key]
 	if ch == nil {
 		var err error
-		if ch, err = srv.make(key); err != nil {
+		if ch, err = srv.make(key, c.who.Name()); err != nil {
 			return nil, err
 		}
 	}
@@ -128,9 +128,12 @@ func (srv *Server) join(c *conn, topic, name []byte) (*channel, error) {
 }
 
 // make makes a channel, unless another client is faster. The lock is held, but not while NATS is asked.
-func (srv *Server) make(key channelKey) (*channel, error) {
+func (srv *Server) make(key channelKey, by string) (*channel, error) {
 	if len(srv.channels) >= srv.limits.Channels || srv.closing {
 		return nil, fatal("E_BAD_CHANNEL", "there are %d channels, as many as may be", len(srv.channels))
+	}
+	if n := srv.storedOf(by); srv.stores(key) && n >= srv.limits.Stored {
+		return nil, fatal("E_BAD_CHANNEL", "the user has %d channels that are stored, as many as may be", n)
 	}
 	srv.mu.Unlock()
 	from, err := srv.open(key)
@@ -141,6 +144,7 @@ func (srv *Server) make(key channelKey) (*channel, error) {
 	ch := srv.channels[key]
 	if ch == nil && !srv.closing {
 		ch = newChannel(srv, key)
+		ch.by = by
 		if from != nil {
 			ch.on.Group, ch.on.Draws = groupPrefix+key.name, true
 		}

@@ -41,9 +41,24 @@ const (
 // Join has channels and acknowledged messages outlive the process. It must be called before Serve and before the plane is opened.
 func (srv *Server) Join(p *backplane.Plane) { srv.plane = p }
 
+// stores reports whether a channel is one of the cluster.
+func (srv *Server) stores(key channelKey) bool {
+	return srv.plane != nil && !strings.HasSuffix(key.name, ephemeral)
+}
+
+// storedOf returns how many of these a user has made here. The server's lock is held.
+func (srv *Server) storedOf(user string) (n int) {
+	for _, ch := range srv.channels {
+		if ch.from != nil && ch.by == user {
+			n++
+		}
+	}
+	return n
+}
+
 // open makes a channel of the cluster, unless there is one; nil where nothing is stored.
 func (srv *Server) open(key channelKey) (*backplane.Group, error) {
-	if srv.plane == nil || strings.HasSuffix(key.name, ephemeral) {
+	if !srv.stores(key) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)

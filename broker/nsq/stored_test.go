@@ -17,7 +17,7 @@ import (
 )
 
 // startNode starts a node that stores. It ends with the test, or by stop.
-func startNode(t *testing.T, cfg backplane.Config) (srv *Server, p *backplane.Plane, addr string, stop func()) {
+func startNode(t *testing.T, cfg backplane.Config, limits ...Limits) (srv *Server, p *backplane.Plane, addr string, stop func()) {
 	t.Helper()
 	book, err := access.New(access.Config{})
 	if err != nil {
@@ -25,7 +25,7 @@ func startNode(t *testing.T, cfg backplane.Config) (srv *Server, p *backplane.Pl
 	}
 	p = backplane.New(cfg, slog.New(slog.DiscardHandler))
 	hub := engine.New(engine.Config{Forward: p, Log: p, Watch: p, Shared: true})
-	srv = NewServer(hub, book, Limits{}, slog.New(slog.DiscardHandler))
+	srv = NewServer(hub, book, append(limits, Limits{})[0], slog.New(slog.DiscardHandler))
 	srv.Join(p)
 	done, ended := make(chan struct{}), sync.Once{}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,4 +127,17 @@ func TestStoredAgain(t *testing.T) {
 		}
 	}
 	await(t, "it is finished", func() bool { return held(srv) == 0 })
+}
+
+// One user makes as many stored channels as may be, and no more; others, and ephemeral ones, do not count.
+func TestStoredChannelsAreLimited(t *testing.T) {
+	_, _, addr, _ := startNode(t, backplane.Config{Node: "n1", Data: t.TempDir()}, Limits{Stored: 1})
+	for _, tt := range []struct{ topic, channel, want string }{{"a", "c", "OK"}, {"a", "c", "OK"}, {"a", "e#ephemeral", "OK"}, {"b", "c", "E_BAD_CHANNEL the user has 1 channels that are stored, as many as may be"}} {
+		p, kind := newPeer(t, addr), frameResponse
+		if tt.want != "OK" {
+			kind = frameError
+		}
+		p.say("SUB " + tt.topic + " " + tt.channel + "\n")
+		p.want(kind, tt.want)
+	}
 }
