@@ -301,11 +301,11 @@ func (p *Plane) settleWills() {
 
 // dueWills finds the processes that are gone.
 func (p *Plane) dueWills(now time.Time) {
-	by := map[uint64][]Will{}
+	others := map[uint64]bool{}
 	p.wills.mu.Lock()
 	for key, w := range p.wills.all {
 		if w.Process != p.origin {
-			by[w.Process] = append(by[w.Process], w)
+			others[w.Process] = true
 		} else if _, here := p.wills.here[key]; !here {
 			p.drop(w)
 		}
@@ -316,26 +316,37 @@ func (p *Plane) dueWills(now time.Time) {
 		return
 	}
 	for process := range p.wills.silent {
-		if len(by[process]) == 0 {
+		if !others[process] {
 			delete(p.wills.silent, process)
 		}
 	}
-	for process, left := range by {
-		if p.alive(p.ctx, process) {
+	for process := range others {
+		since, silent := p.wills.silent[process]
+		switch {
+		case p.alive(p.ctx, process):
 			delete(p.wills.silent, process)
-			continue
-		}
-		since, known := p.wills.silent[process]
-		if !known {
+		case !silent:
 			p.wills.silent[process] = now
-			continue
-		}
-		for i := range left {
-			if now.Sub(since) >= p.willSilence+left[i].Delay && p.ctx.Err() == nil {
-				p.dueWill(&left[i])
+		default:
+			for _, w := range p.left(process, now.Sub(since)-p.willSilence) {
+				if p.ctx.Err() == nil {
+					p.dueWill(&w)
+				}
 			}
 		}
 	}
+}
+
+// left returns the wills of a process whose delays have passed.
+func (p *Plane) left(process uint64, passed time.Duration) (left []Will) {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	for _, w := range p.wills.all {
+		if w.Process == process && w.Delay <= passed {
+			left = append(left, w)
+		}
+	}
+	return left
 }
 
 // dueWill has a will published, unless that has begun.
