@@ -77,12 +77,23 @@ func (s *session) sendSaved(b *engine.Batch, saved snapshot) {
 	if s.conn == nil {
 		return
 	}
-	for _, u := range saved.unsaved {
+	still := func(u waiting) *slot {
 		at := s.slotOf(u.id)
 		if at == nil || !at.unsaved || at.order != u.order || at.released != u.released {
+			return nil
+		}
+		return at
+	}
+	for _, u := range saved.unsaved {
+		if at := still(u); at != nil {
+			at.done() // the session owes it to the client now, also if there is no room for it in the outbox
+		}
+	}
+	for _, u := range saved.unsaved {
+		at := still(u)
+		if at == nil {
 			continue
 		}
-		at.done() // the session owes it to the client now
 		if at.released {
 			at.unsaved = false
 			s.conn.ack(b, packets.Pubrel, u.id, packets.CodeSuccess)
