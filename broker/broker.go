@@ -82,7 +82,8 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	b.hub = engine.New(of)
 	b.mqtt = mqtt.NewServer(b.hub, cfg.Clients, log)
 	b.mqtt.Guard(b.users)
-	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log), "nsq": nsq.NewServer(b.hub, b.users, cfg.NSQ, log)}
+	queues := nsq.NewServer(b.hub, b.users, cfg.NSQ, log)
+	b.edges = map[string]edge{"mqtt": mqttEdge{b.mqtt}, "nats": nats.NewServer(b.hub, b.users, cfg.NATS, log), "nsq": queues}
 	b.lookup = nsq.NewLookup(b.nsqAddress, slog.NewLogLogger(log.Handler(), slog.LevelDebug))
 	if err := b.setUsers(cfg.Access); err != nil {
 		b.hub.Close()
@@ -90,6 +91,7 @@ func New(cfg Config, log *slog.Logger) (*Broker, error) {
 	}
 	if b.plane != nil {
 		b.mqtt.Join(b.plane)
+		queues.Join(b.plane)
 	}
 	if err := b.watch(b.metrics.Meter()); err != nil {
 		b.hub.Close()

@@ -457,6 +457,40 @@ func TestRequestAcross(t *testing.T) {
 	}
 }
 
+// A NATS client that wants no echo gets none of what it publishes to a topic whose bucket is at another node.
+func TestNoEchoAcross(t *testing.T) {
+	brokers, _, _, other := placed(t)
+	addresses, _ := brokers[other].Addresses()
+	dial := func(o ...nats.Option) (*nats.Conn, chan *nats.Msg) {
+		nc, err := nats.Connect("nats://"+addresses[1], o...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		got := make(chan *nats.Msg, 10)
+		if _, err := nc.ChanSubscribe("t", got); err != nil || nc.Flush() != nil {
+			t.Fatal(err)
+		}
+		return nc, got
+	}
+	quiet, own := dial(nats.NoEcho())
+	_, others := dial()
+	if err := quiet.Publish("t", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-others:
+	case <-time.After(patience):
+		t.Fatal("nobody got it")
+	}
+	if err := quiet.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if len(own) > 0 {
+		t.Error("its publisher got it")
+	}
+}
+
 // A client that subscribes to a new subject and asks for an answer there at once gets it, wherever the responder is.
 func TestAnswerOnANewSubject(t *testing.T) {
 	brokers, _, home, other := placed(t)

@@ -70,6 +70,7 @@ func (d *decoder) nsq(n node, l *nsq.Limits) {
 		"ready":           func(n node) { d.Integer(n, &l.Ready) },
 		"topics":          func(n node) { d.Integer(n, &l.Topics) },
 		"channels":        func(n node) { d.Integer(n, &l.Channels) },
+		"stored_channels": func(n node) { d.Integer(n, &l.Stored) },
 		"channel_expiry":  func(n node) { d.Duration(n, &l.ChannelExpiry) },
 		"queue":           func(n node) { d.Integer(n, &l.Queue) },
 		"queue_bytes":     func(n node) { d.Integer(n, &l.QueueBytes) },

@@ -70,6 +70,7 @@ func (d *decoder) brokerClients(n node, to *mqtt.Limits) {
 		"queue_bytes":    func(n node) { d.Integer(n, &to.QueueBytes) },
 		"outbound":       func(n node) { d.Integer(n, &to.Outbound) },
 		"subscriptions":  func(n node) { d.Integer(n, &to.Subscriptions) },
+		"shared":         func(n node) { d.Integer(n, &to.Shared) },
 		"topics":         func(n node) { d.Integer(n, &to.Topics) },
 		"connect":        func(n node) { d.Duration(n, &to.Connect) },
 		"stall":          func(n node) { d.Duration(n, &to.Stall) },

@@ -5,10 +5,11 @@
 //	hub ── QoS 0 ──▶ Forward ──▶ spillgate.live.… ──▶ wanted? ──▶ hub: subscribers there
 //	hub ── QoS 1, 2 ▶ Append ──▶ stream log, R copies ─▶ feed: wanted? ──▶ hub: subscribers of every node
 //	                     ◀── stored ──┘ then PUBACK, PUBREC
-//	                     log ─▶ Group: a member of a shared subscription, at any node
+//	                     log ─▶ Group: a member of a shared subscription, or a consumer of a channel, at any node
 //	hub ── retained ▶ stream retained, one a topic ────▶ every node keeps them
 //	hub ── bucket is elsewhere ▶ Divert ▶ spillgate.publish.NODE ──▶ hub there ── stored ──▶ PUBACK
 //	session ── subscriptions, position in the log ──▶ KV ──▶ whichever node the client comes back to
+//	will ── while its client is connected ──▶ KV ──▶ the other nodes, if that node is silent
 //
 // Each node has a NATS server in its process (Config.Cluster joins them), or uses one
 // that runs elsewhere (Config.URL). Interest travels by NATS: a filter that a client of
@@ -26,8 +27,9 @@
 //   - A session is stored by the connection that loaded it last (Session.Writer).
 //   - A message goes to each node once: a node delivers a received message and sends it
 //     no further, and numbers identify copies that arrive by two filters.
-//   - Of a shared subscription one member in the whole cluster gets a message. What the log has for one of MQTT is drawn again, by
-//     any node, unless a member has acknowledged it.
+//   - A will is dropped after it was published: one of QoS 1 or 2 is in the log once, whoever publishes it.
+//   - Of a shared subscription one member in the whole cluster gets a message. What the log has for one of MQTT, or for a channel of NSQ, is drawn
+//     again, by any node, unless a member has acknowledged it.
 //   - No call blocks the engine. Every queue has a limit; a node that is behind loses
 //     messages of QoS 0, which are counted, and delays no other node.
 //   - The log keeps the messages that a session or a shared subscription still needs, for at most Config.MaxAge.

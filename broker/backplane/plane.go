@@ -31,6 +31,7 @@ const (
 	replySubjects    = "spillgate.reply."
 	unheardSubjects  = "spillgate.unheard."
 	sessionSubjects  = "spillgate.session."
+	aliveSubjects    = "spillgate.alive."
 	logStream        = "SPILLGATE_LOG"
 	retainedStream   = "SPILLGATE_RETAINED"
 	sessionBucket    = "spillgate-sessions"
@@ -75,10 +76,12 @@ type Plane struct {
 	diverted    diverted
 	unheard     unheard
 	sessions    sessions
+	wills       wills
 	offered     atomic.Uint64 // position in the log up to which the feed has begun to deliver what is wanted here
 	position    atomic.Uint64 // the one up to which it has
 	started     time.Time
-	trimEvery   time.Duration // the constant, but for tests
+	// The constants, but for tests.
+	trimEvery, willsEvery, willSilence time.Duration
 
 	lost atomic.Uint64 // messages of QoS 0 that found no room
 	bad  atomic.Uint64 // packets that are none
@@ -104,11 +107,13 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	cfg = cfg.WithDefaults()
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	p := &Plane{cfg: cfg, log: log, started: time.Now(), trimEvery: trimEvery, room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), trimEvery: trimEvery, willsEvery: willsEvery, willSilence: willSilence, room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[engine.Interest]bool{}, map[string]engine.Interest{}, map[engine.Interest][]*nats.Subscription{}
 	p.feed.filters, p.feed.more, p.feed.settling, p.feed.every = map[string]bool{}, make(chan struct{}, 1), make(chan struct{}), narrowEvery
 	p.groups.here = map[string]int{}
 	p.sessions.all = map[string]known{}
+	p.wills.all, p.wills.here, p.wills.begun, p.wills.drops = map[string]Will{}, map[string]string{}, map[string]uint64{}, map[string]Will{}
+	p.wills.silent, p.wills.more = map[uint64]time.Time{}, make(chan struct{}, 1)
 	p.unsure.topics, p.unsure.more = map[string]bool{}, make(chan struct{}, 1)
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -285,6 +290,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	if err := p.hearUnheard(); err != nil {
 		return err
 	}
+	if err := p.hearAlive(); err != nil {
+		return err
+	}
 	p.follow(info.State.LastSeq)
 	p.done.Go(p.forward)
 	p.done.Go(p.reread)
@@ -298,6 +306,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.sessions.heard(knows)
 	p.done.Go(p.trim)
+	p.done.Go(p.watchWills)
 	if p.server != nil {
 		if limits := p.server.JetStreamConfig(); limits != nil {
 			p.done.Go(func() { p.watchDisk(*limits) })

@@ -297,12 +297,16 @@ func (s *sessions) heard(position uint64) {
 // deletedHeader is on a value of KV that was deleted.
 const deletedHeader = "KV-Operation"
 
-// knows takes a change of a session, which a node of the cluster has stored.
+// knows takes a change of a session or a will, which a node of the cluster has stored.
 func (p *Plane) knows(m *follow.Message) {
 	p.sessions.mu.Lock()
 	defer p.sessions.mu.Unlock()
 	p.sessions.revision = m.Position
 	key := strings.TrimPrefix(m.Subject(), bucketSubjects+sessionBucket+".")
+	if willKey(key) {
+		p.knowsWill(key, m)
+		return
+	}
 	var s Session
 	if m.Headers().Get(deletedHeader) != "" || json.Unmarshal(m.Data(), &s) != nil { // it was deleted
 		delete(p.sessions.all, key)

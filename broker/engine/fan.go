@@ -57,16 +57,25 @@ type group struct {
 	turn    atomic.Uint32
 }
 
-// pick returns the next member that is online, the next if none is.
-func (g *group) pick() *Target {
+// own reports whether a message is left out because the subscriber has published it itself.
+func (t *Target) own(m *Message) bool {
+	return t.NoLocal && (t.Who == m.From || m.Sender != 0 && m.Sender == t.Sender)
+}
+
+// pick returns the next member for a message that is online, the next if none is; nil if all leave it out.
+func (g *group) pick(m *Message) (next *Target) {
 	n := uint32(len(g.members))
 	from := g.turn.Add(1)
 	for i := range n {
-		if t := &g.members[(from+i)%n]; t.Who.Online() {
+		switch t := &g.members[(from+i)%n]; {
+		case t.own(m):
+		case t.Who.Online():
 			return t
+		case next == nil:
+			next = t
 		}
 	}
-	return &g.members[from%n]
+	return next
 }
 
 // Subscribe adds s for a filter, which must be right, see CheckFilter. The error
@@ -215,7 +224,7 @@ func (h *Hub) deliver(b *Batch, m *Message) {
 		brief.Watch()
 	}
 	for i := range f.each {
-		if t := &f.each[i]; !t.NoLocal || t.Who != m.From && (m.Sender == 0 || m.Sender != t.Sender) {
+		if t := &f.each[i]; !t.own(m) {
 			t.Who.Deliver(b, m, t)
 		}
 	}
@@ -224,20 +233,24 @@ func (h *Hub) deliver(b *Batch, m *Message) {
 	}
 	for _, g := range f.groups {
 		if m.Position == 0 || !g.Draws {
-			t := g.pick()
-			t.Who.Deliver(b, m, t)
+			if t := g.pick(m); t != nil {
+				t.Who.Deliver(b, m, t)
+			}
 		}
 	}
 }
 
 // DeliverTo hands a message to one member of a shared subscription, which it was sent to
 // this node for. It takes no token and goes no further. It reports false where no member
-// is here any more.
+// is here any more. A member that leaves out what it has published gets that if it is the only one here: nobody else would.
 func (b *Batch) DeliverTo(m *Message, of Interest) (delivered bool) {
 	defer m.drop()
 	for _, g := range b.hub.fanOf(m.Topic).groups {
 		if g.Interest == of && m.Expires > b.now {
-			t := g.pick()
+			t := g.pick(m)
+			if t == nil {
+				t = &g.members[0]
+			}
 			t.Who.Deliver(b, m, t)
 			return true
 		}

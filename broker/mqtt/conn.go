@@ -344,6 +344,7 @@ func (c *conn) disconnect(pk *packets.Packet) error {
 		s.expiry = c.srv.expiryOf(pk.Properties.SessionExpiryInterval)
 	}
 	if pk.ReasonCode == packets.CodeSuccess.Code { // with any other code the client has not gone as it should
+		c.srv.forgo(c.session.id, c.will)
 		c.will = nil
 	}
 	return errDisconnect

@@ -8,53 +8,7 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
-
-	"github.com/spillgate/spillgate/broker/engine"
-	"github.com/spillgate/spillgate/internal/live"
-	"github.com/spillgate/spillgate/internal/mono"
 )
-
-// will is a message to be published when a connection ends without a goodbye.
-type will struct {
-	topic      []byte
-	payload    []byte
-	properties []byte
-	lasts      time.Duration // until it expires; 0: it does not
-	qos        byte
-	retain     bool
-	delay      time.Duration
-}
-
-func willOf(pk *packets.Packet) *will {
-	p := &pk.Connect
-	if !p.WillFlag {
-		return nil
-	}
-	return &will{topic: []byte(p.WillTopic), payload: bytes.Clone(p.WillPayload), properties: forwarded(&p.WillProperties),
-		lasts: time.Duration(p.WillProperties.MessageExpiryInterval) * time.Second, qos: p.WillQos, retain: p.WillRetain,
-		delay: time.Duration(p.WillProperties.WillDelayInterval) * time.Second}
-}
-
-// publish publishes the will.
-func (w *will) publish(srv *Server) {
-	t, err := srv.hub.Topic(w.topic)
-	if err != nil {
-		srv.refused.Add(1)
-		return
-	}
-	now := live.Now()
-	expires := mono.Never
-	if w.lasts > 0 {
-		expires = now.Add(w.lasts)
-	}
-	b := srv.hub.NewBatch()
-	b.Begin(now)
-	defer b.End()
-	m := &engine.Message{Topic: t, Payload: w.payload, Properties: w.properties, Expires: expires, QoS: w.qos, Retain: w.retain}
-	if v := b.Publish(m, 0); v != engine.Went && v != engine.Waits {
-		srv.refused.Add(1)
-	}
-}
 
 // connect takes a CONNECT packet.
 func (c *conn) connect(pk *packets.Packet) error {
@@ -97,6 +51,7 @@ func (c *conn) connect(pk *packets.Packet) error {
 		return err
 	}
 	c.will = willOf(pk) // a connection that is refused has none
+	c.srv.entrust(c, !present)
 	_ = c.nc.SetReadDeadline(time.Time{})
 	c.alive(time.Now())
 	answer := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connack}, ProtocolVersion: c.version, SessionPresent: present}

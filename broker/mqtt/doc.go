@@ -35,11 +35,11 @@
 // the group and the objective that it is placed by.
 //
 // With a backplane, a shared subscription belongs to the cluster: what is published to it with QoS 1 or 2 waits in the log while no
-// member takes it (pool.go).
+// member takes it (pool.go), and a will outlives the node of its client (wills.go).
 //
 // What MQTT 5 forbids is refused as its numbered statements say (statements_test.go), beyond what the codec looks at.
 //
 // What this package does not do: it speaks no TLS itself (its listener may), no WebSocket and no MQTT 3.1. It offers no topic
-// aliases and no extended authentication. A delayed will is lost if its node ends before the delay. A retained message of QoS 2
+// aliases and no extended authentication. Without a backplane, a delayed will is lost if its node ends before the delay. A retained message of QoS 2
 // that was sent because of a subscription is not sent again by another connection.
 package mqtt

@@ -18,7 +18,7 @@ import (
 // startStored serves MQTT at a node that stores, until the test ends.
 func startStored(t *testing.T) (*Server, string) {
 	t.Helper()
-	p := backplane.New(backplane.Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p := backplane.New(backplane.Config{Node: "n1", Data: t.TempDir(), Listen: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
 	hub := engine.New(engine.Config{Forward: p, Log: p, Watch: p})
 	srv := NewServer(hub, Limits{}, slog.New(slog.DiscardHandler))
 	srv.Join(p)
@@ -256,7 +256,7 @@ func TestDelayedWillOfStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &will{topic: []byte("gone"), payload: []byte("c")}
+	w := &will{Topic: []byte("gone"), Payload: []byte("c")}
 	srv.due("c", left.Revision, w)
 	s.message("gone=c")
 	again(t, srv, addr, "c").raw([]byte{packets.Disconnect << 4, 0})
@@ -332,7 +332,7 @@ func TestDelayedWillsAreBounded(t *testing.T) {
 	s.message("gone/c=c")
 	srv.mu.Lock()
 	srv.limits.Sessions = 1
-	srv.postpone("d", 0, &will{topic: []byte("gone/d"), payload: []byte("d")}, time.Hour)
+	srv.postpone("d", 0, &will{Topic: []byte("gone/d"), Payload: []byte("d")}, time.Hour)
 	srv.mu.Unlock()
 	s.message("gone/d=d")
 	s.silent()

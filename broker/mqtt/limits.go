@@ -38,6 +38,9 @@ type Limits struct {
 	// Subscriptions is the most subscriptions of one session. Default 1,000. The
 	// next is answered 0x97.
 	Subscriptions int
+	// Shared is the most shared subscriptions that the clients of one user, or one client without a user, make at this
+	// node where messages are stored: the cluster has about 2,000. Default 200. The next is answered 0x97.
+	Shared int
 	// Topics is the most topics that one connection makes and that are not forgotten.
 	// Default 10,000. A message to a further one is answered 0x97.
 	Topics int
@@ -60,6 +63,7 @@ func (l *Limits) fields() link.Limits {
 	f.Number("queue_bytes", &l.QueueBytes, 4<<20, 1, 1<<34, "bytes")
 	f.Number("outbound", &l.Outbound, 1<<20, 4096, 1<<30, "bytes")
 	f.Number("subscriptions", &l.Subscriptions, 1000, 1, 1_000_000, "subscriptions")
+	f.Number("shared", &l.Shared, 200, 1, 1_000_000, "subscriptions")
 	f.Number("topics", &l.Topics, 10_000, 1, 10_000_000, "topics")
 	f.Duration("session_expiry", &l.SessionExpiry, 24*time.Hour, 365*24*time.Hour)
 	f.Duration("connect", &l.Connect, 10*time.Second, 365*24*time.Hour)

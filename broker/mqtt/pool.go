@@ -19,7 +19,7 @@ import (
 //
 //	QoS 0   drawn ─▶ sent: done
 //	QoS 1   drawn ─▶ sent ─▶ PUBACK: done; gone before that: back, for another member
-//	QoS 2   drawn ─▶ stored with the session: done ─▶ sent, and again when the client is back
+//	QoS 2   drawn ─▶ stored with the session: done ─▶ sent, and again when the client is back; without a stored session, sent: done
 //
 // Messages that are published with QoS 0 come by the hub.
 
@@ -30,6 +30,7 @@ type poolKey struct{ group, filter string }
 type pool struct {
 	srv  *Server
 	key  poolKey
+	by   maker // that has made it here
 	from *backplane.Group
 	more chan struct{} // has one element after a member may take more
 	stop context.CancelFunc
@@ -40,6 +41,32 @@ type pool struct {
 
 	drawnMu sync.Mutex                // after a session's lock
 	drawn   map[*backplane.Drawn]bool // that no member has acknowledged
+}
+
+// maker is who a shared subscription counts for, see Limits.Shared.
+type maker struct{ user, client string }
+
+func (s *session) maker() maker {
+	if s.owner != "" {
+		return maker{user: s.owner}
+	}
+	return maker{client: s.id}
+}
+
+// mayShare reports whether a session may make a shared subscription that it is not a member of yet.
+func (srv *Server) mayShare(s *session, key poolKey) bool {
+	srv.poolsMu.Lock()
+	defer srv.poolsMu.Unlock()
+	if srv.pools[key] != nil {
+		return true
+	}
+	n, by := 0, s.maker()
+	for _, p := range srv.pools {
+		if p.by == by {
+			n++
+		}
+	}
+	return n < srv.limits.Shared
 }
 
 // member is a session in a pool.
@@ -91,7 +118,7 @@ func (srv *Server) share(s *session, sub *engine.Subscription, key poolKey) erro
 	case p != nil && from != nil: // another client was faster
 		from.Close()
 	case p == nil:
-		p = &pool{srv: srv, key: key, from: from, more: make(chan struct{}, 1), drawn: map[*backplane.Drawn]bool{}}
+		p = &pool{srv: srv, key: key, by: s.maker(), from: from, more: make(chan struct{}, 1), drawn: map[*backplane.Drawn]bool{}}
 		srv.pools[key] = p
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(context.Background())
@@ -154,8 +181,7 @@ func (s *session) part() {
 		if at.owed == nil {
 			continue
 		}
-		// Without a stored session, a message of QoS 2 that the client may have goes to nobody else.
-		at.owed.end(at.qos == 2 && !at.unsaved)
+		at.owed.end(false)
 		at.owed = nil
 		s.complete(uint16(i + 1))
 	}

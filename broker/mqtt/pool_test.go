@@ -1,9 +1,17 @@
 package mqtt
 
 import (
+	"log/slog"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // one takes a single message at a time.
@@ -86,4 +94,41 @@ func TestPoolGoesOn(t *testing.T) {
 		}
 	}
 	first.silent()
+}
+
+// What of a pool is stored with a session is the session's, also what finds no room in the outbox: another member would get it, too, if the
+// node died before there is room.
+func TestPoolSavedWithoutRoom(t *testing.T) {
+	hub := engine.New(engine.Config{})
+	defer hub.Close()
+	srv := NewServer(hub, Limits{}, slog.New(slog.DiscardHandler))
+	near, far := net.Pipe()
+	defer far.Close()
+	c := &conn{srv: srv, version: v5, maxPacket: 1 << 20, out: engine.NewOutbox(near, 150, time.Minute)}
+	s, p := &session{srv: srv, conn: c}, &pool{drawn: map[*backplane.Drawn]bool{}}
+	topic, err := hub.Topic([]byte("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved snapshot
+	for i := range 3 {
+		m := &engine.Message{Topic: topic, Payload: make([]byte, 100), Expires: mono.Never, QoS: 2}
+		o := &owed{p, &backplane.Drawn{}}
+		p.drawn[o.Drawn] = true
+		at := s.occupy(i, queued{kept: m.Keep(), qos: 2, owed: o})
+		at.unsaved = true
+		saved.unsaved = append(saved.unsaved, waiting{id: uint16(i + 1), order: at.order})
+	}
+	b := hub.NewBatch()
+	b.Begin(live.Now())
+	s.sendSaved(b, saved)
+	if !s.held {
+		t.Error("all messages have found room")
+	}
+	if len(p.drawn) > 0 {
+		t.Errorf("%d messages go to another member, too", len(p.drawn))
+	}
+	near.Close()
+	b.End()
+	c.out.Close(0)
 }

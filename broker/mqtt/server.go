@@ -96,7 +96,7 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 		if w := s.will; w != nil {
 			s.will = nil
 			if clean { // the session ends, so its will is due
-				srv.serving.Go(func() { w.publish(srv) })
+				srv.serving.Go(func() { srv.execute(id, w) })
 			}
 		}
 	}
@@ -136,6 +136,7 @@ func (srv *Server) leave(c *conn) {
 	s.mu.Unlock()
 	w := c.will
 	if c.moved.Load() {
+		srv.forgo(s.id, w)
 		w = nil
 	}
 	if s.durable && w != nil && w.delay > 0 && expiry > 0 {
@@ -152,7 +153,7 @@ func (srv *Server) leave(c *conn) {
 		}
 	}
 	if w != nil {
-		srv.serving.Go(func() { w.publish(srv) })
+		srv.serving.Go(func() { srv.execute(s.id, w) })
 	}
 }
 
@@ -172,7 +173,7 @@ func (srv *Server) late(s *session) {
 	s.will = nil
 	srv.mu.Unlock()
 	if w != nil {
-		w.publish(srv)
+		srv.execute(s.id, w)
 	}
 }
 
@@ -221,15 +222,20 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 		return ctx.Err()
 	}
 	srv.mu.Lock()
-	defer srv.mu.Unlock()
 	for _, s := range srv.sessions {
 		s.stopTimers()
 		srv.remove(s)
 	}
 	for _, p := range srv.wills {
-		p.timer.Stop()
+		p.timer.Stop() // what is stored of it is published by other nodes, or after the next start
 	}
 	clear(srv.wills)
+	srv.mu.Unlock()
+	if srv.plane != nil {
+		ctx, cancel := context.WithTimeout(ctx, willTime) // a majority of the nodes may be gone already
+		defer cancel()
+		srv.plane.SettleWills(ctx)
+	}
 	return nil
 }
 

@@ -175,6 +175,9 @@ func (s *session) send(b *engine.Batch, q queued) bool {
 		q.done()
 		return true
 	}
+	if q.qos == 2 { // it goes to nobody else, whatever becomes of it
+		q.done()
+	}
 	s.occupy(i, q)
 	return true
 }

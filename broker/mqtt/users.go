@@ -91,7 +91,7 @@ func (srv *Server) Review() {
 				delete(s.subs, name)
 			}
 		}
-		if s.will != nil && !who.MayPublish(string(s.will.topic)) {
+		if s.will != nil && !who.MayPublish(string(s.will.Topic)) {
 			s.will = nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -76,6 +77,7 @@ type conn struct {
 	srv    *Server
 	secure *tls.Config // nil: without TLS
 	number uint64
+	sender uint64 // the connection, as its messages name it where it wants no echo
 	batch  *engine.Batch
 	done   chan struct{} // closed when the goroutine has ended
 
@@ -106,7 +108,7 @@ type conn struct {
 }
 
 func (srv *Server) newConn(nc net.Conn, secure *tls.Config) *conn {
-	return &conn{srv: srv, nc: nc, secure: secure, number: srv.number.Add(1), batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics), done: make(chan struct{}), subs: map[string]*sub{}, options: unsaid}
+	return &conn{srv: srv, nc: nc, secure: secure, number: srv.number.Add(1), sender: rand.Uint64() | 1, batch: srv.hub.NewBatch(), maker: engine.NewMaker(srv.limits.Topics), done: make(chan struct{}), subs: map[string]*sub{}, options: unsaid}
 }
 
 // Serve reads until the connection ends.

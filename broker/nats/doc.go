@@ -41,6 +41,6 @@
 //
 // What this package does not do: push consumers that are durable or have a group, and streams that copy others.
 // There are no accounts, no authentication except by name and password or by
-// certificate, no connections to other servers, and no WebSocket. A member of a queue
-// group gets its own messages even with echo off.
+// certificate, no connections to other servers, and no WebSocket. Of several nodes, a member of a queue
+// group that is the only one at its node may get its own messages even with echo off.
 package nats

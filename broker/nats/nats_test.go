@@ -77,6 +77,18 @@ func next(t testing.TB, s *client.Subscription, want string) *client.Msg {
 	return m
 }
 
+func queued(t testing.TB, nc *client.Conn, subject, group string) *client.Subscription {
+	t.Helper()
+	s, err := nc.QueueSubscribeSync(subject, group)
+	if err == nil {
+		err = nc.FlushTimeout(patience)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func subscribed(t testing.TB, nc *client.Conn, subject string) *client.Subscription {
 	t.Helper()
 	s, err := nc.SubscribeSync(subject)
@@ -116,6 +128,28 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s has %d messages more", name, n)
 		}
 	}
+
+	other := queued(t, a, "q", "g")
+	members := []*client.Subscription{other}
+	for range 3 {
+		members = append(members, queued(t, b, "q", "g"))
+	}
+	for range 20 {
+		if err := b.Publish("q", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush(t, b)
+	for range 20 { // those without echo are passed over
+		next(t, other, "q=x")
+	}
+	for _, s := range members {
+		if err := s.Unsubscribe(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush(t, a)
+	flush(t, b)
 
 	m := client.NewMsg("a.b")
 	m.Header.Add("One", "1")

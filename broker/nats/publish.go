@@ -52,6 +52,9 @@ func (c *conn) publish(cmd *command) error {
 		return nil
 	}
 	c.message = engine.Message{Topic: t, Payload: cmd.payload, Properties: c.properties, Expires: never, From: c}
+	if c.quiet.Load() {
+		c.message.Sender = c.sender
+	}
 	if len(cmd.reply) > 0 && c.options.NoResponders && !c.srv.hub.Wanted(t) {
 		c.message.From = c.request(cmd.reply, cmd.subject)
 	}

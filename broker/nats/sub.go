@@ -52,7 +52,7 @@ func (c *conn) subscribe(cmd *command) error {
 		return nil
 	}
 	s := &sub{c: c, sid: string(cmd.sid), filter: filter, grouped: len(cmd.queue) > 0}
-	s.on = &engine.Subscription{Who: s, Group: string(cmd.queue)}
+	s.on = &engine.Subscription{Who: s, Sender: c.sender, NoLocal: len(cmd.queue) > 0 && c.quiet.Load(), Group: string(cmd.queue)}
 	if c.srv.hub.Subscribe(filter, s.on) != nil {
 		c.warn("maximum subscriptions exceeded")
 		return nil
@@ -134,7 +134,7 @@ func (s *sub) Released(*engine.Batch, *engine.Message, uint16) {}
 // Deliver sends a message, or drops it where the client is too far behind.
 func (s *sub) Deliver(b *engine.Batch, m *engine.Message, _ *engine.Target) {
 	c := s.c
-	if c.quiet.Load() && !s.grouped && m.From == engine.Source(c) || !s.take() {
+	if c.quiet.Load() && !s.grouped && m.Sender == c.sender || !s.take() {
 		return
 	}
 	reply, header := extras(m.Properties)

@@ -2,9 +2,11 @@ package nsq
 
 import (
 	"container/heap"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
@@ -21,6 +23,8 @@ type channel struct {
 	key       channelKey
 	ephemeral bool
 	on        *engine.Subscription
+	from      *source     // nil: the hub delivers all of it
+	by        string      // the user that has made it
 	expires   *time.Timer // while there are no consumers; guarded by the server's lock
 	users     int         // connections that joined; guarded by the server's lock
 
@@ -43,6 +47,7 @@ type channel struct {
 // message is a message in a channel.
 type message struct {
 	kept     *engine.Kept
+	drawn    *backplane.Drawn // nil: the hub has delivered it
 	id       uint64
 	stamp    int64 // ns since 1970
 	attempts uint16
@@ -71,8 +76,8 @@ func (h *dueHeap) Pop() any {
 	return m
 }
 
-func newChannel(srv *Server, key channelKey, ephemeral bool) *channel {
-	ch := &channel{srv: srv, key: key, ephemeral: ephemeral, armed: mono.Never}
+func newChannel(srv *Server, key channelKey) *channel {
+	ch := &channel{srv: srv, key: key, ephemeral: strings.HasSuffix(key.name, ephemeral), armed: mono.Never}
 	ch.on = &engine.Subscription{Who: ch, QoS: 1}
 	ch.timer = time.AfterFunc(time.Hour, ch.ring)
 	ch.timer.Stop()
@@ -89,17 +94,28 @@ func (ch *channel) Released(*engine.Batch, *engine.Message, uint16) {}
 func (ch *channel) Deliver(b *engine.Batch, m *engine.Message, _ *engine.Target) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	size := len(m.Payload)
 	switch l := &ch.srv.limits; {
-	case ch.closed:
+	case ch.closed, !ch.fits(m):
 		return
-	case len(m.Payload) == 0 || len(m.Payload) > l.Message:
-		ch.srv.dropped.Add(dropSize) // NSQ has no empty messages, and larger ones come by other protocols
-		return
-	case ch.held >= l.Queue, ch.held > 0 && ch.bytes+size > l.QueueBytes:
+	case ch.held >= l.Queue, ch.held > 0 && ch.bytes+len(m.Payload) > l.QueueBytes:
 		ch.srv.dropped.Add(dropQueue)
 		return
 	}
+	ch.enter(m)
+	ch.pump(b)
+}
+
+// fits reports whether a message is one of NSQ. The lock is held, as in all that follows without one.
+func (ch *channel) fits(m *engine.Message) bool {
+	ok := len(m.Payload) > 0 && len(m.Payload) <= ch.srv.limits.Message
+	if !ok {
+		ch.srv.dropped.Add(dropSize) // NSQ has no empty messages, and larger ones come by other protocols
+	}
+	return ok
+}
+
+// enter makes a message ready.
+func (ch *channel) enter(m *engine.Message) *message {
 	at := uint32(len(ch.slots))
 	if n := len(ch.free); n > 0 {
 		at = ch.free[n-1]
@@ -111,13 +127,21 @@ func (ch *channel) Deliver(b *engine.Batch, m *engine.Message, _ *engine.Target)
 	one := ch.slots[at]
 	*one = message{kept: m.Keep(), id: uint64(at)<<32 | uint64(ch.serial), stamp: time.Now().UnixNano()}
 	ch.held++
-	ch.bytes += size
+	ch.bytes += len(m.Payload)
 	ch.ready = append(ch.ready, one)
-	ch.pump(b)
+	return one
 }
 
-// pump sends what waits, as far as consumers are ready. The lock is held, as in all
-// that follows without one.
+// leave forgets a message that is neither ready nor due.
+func (ch *channel) leave(m *message) {
+	ch.held--
+	ch.bytes -= len(m.kept.Payload)
+	m.kept.Release()
+	ch.free = append(ch.free, uint32(m.id>>32))
+	*m = message{}
+}
+
+// pump sends what waits, as far as consumers are ready.
 func (ch *channel) pump(b *engine.Batch) {
 	for ch.first < len(ch.ready) && ch.send(b, ch.ready[ch.first]) {
 		ch.ready[ch.first] = nil
@@ -131,6 +155,7 @@ func (ch *channel) pump(b *engine.Batch) {
 		ch.first = 0
 	}
 	ch.arm(b.Now())
+	ch.hungry()
 }
 
 // send sends a message to the next consumer that takes it.
@@ -213,11 +238,10 @@ func (ch *channel) finish(b *engine.Batch, c *conn, id []byte) bool {
 	}
 	heap.Remove(&ch.due, m.at)
 	c.flying--
-	ch.held--
-	ch.bytes -= len(m.kept.Payload)
-	m.kept.Release()
-	ch.free = append(ch.free, uint32(m.id>>32))
-	*m = message{}
+	if m.drawn != nil {
+		m.drawn.Done()
+	}
+	ch.leave(m)
 	ch.pump(b)
 	return true
 }
@@ -289,6 +313,9 @@ func (ch *channel) remove(b *engine.Batch, c *conn) {
 	for _, m := range its {
 		ch.again(m)
 	}
+	if ch.from != nil && len(ch.consumers) == 0 {
+		ch.back()
+	}
 	ch.pump(b)
 }
 
@@ -298,6 +325,10 @@ func (ch *channel) close() {
 	defer ch.mu.Unlock()
 	ch.closed = true
 	ch.timer.Stop()
+	if ch.from != nil {
+		ch.back()
+		ch.from.end()
+	}
 	for _, m := range ch.slots {
 		if m.kept != nil {
 			m.kept.Release()

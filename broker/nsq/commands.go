@@ -168,12 +168,17 @@ func (c *conn) subscribe(cmd *command) error {
 	case !c.who.MaySubscribe(string(topic)):
 		return fatal("E_UNAUTHORIZED", "SUB to %s is not among the user's rights", cmd.params[0])
 	}
+	c.batch.End()                          // what came before need not wait
+	defer func() { c.alive(time.Now()) }() // however long that takes
 	ch, err := c.srv.join(c, topic, cmd.params[1])
 	if err != nil {
 		return err
 	}
 	c.channel = ch
-	c.batch.End()
+	if ch.from != nil {
+		c.answer(c.batch, frameResponse, "OK")
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	if err := c.srv.hub.Settle(ctx, string(topic)); err != nil {

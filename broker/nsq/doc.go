@@ -27,8 +27,9 @@
 // counted; bytes from outside never panic and take memory in proportion to
 // Limits; a message is in one state of one channel, or gone.
 //
-// What this package does not do: it stores nothing beyond the process, shares no channel with other nodes (each node's
-// channel of a name gets every message), has no
-// compression, no sampling, and no HTTP interface but that of Lookup, and drops messages
+// Where the broker stores, PUB and MPUB are answered OK when the messages are stored, and a channel is one of all nodes, which outlives
+// them (stored.go). An ephemeral channel is one of its node and its process. Deferred messages wait in memory.
+//
+// What this package does not do: it has no compression, no sampling, and no HTTP interface but that of Lookup, and drops messages
 // to topics without channels.
 package nsq

@@ -31,6 +31,10 @@ type Limits struct {
 	// Channels is the most channels. Default 10,000. The next SUB that needs a new one
 	// gets E_BAD_CHANNEL.
 	Channels int
+	// Stored is the most channels that the clients of one user make at this node where messages are stored, those of all anonymous clients
+	// together: the cluster has about 2,000, with the shared subscriptions of MQTT. Default 500. The next SUB that needs a new one gets
+	// E_BAD_CHANNEL.
+	Stored int
 	// ChannelExpiry is how long a channel lives without consumers. Default one day.
 	ChannelExpiry time.Duration
 	// Queue is the most messages of one channel that are not finished. Default 10,000.
@@ -74,6 +78,7 @@ func (l *Limits) fields() link.Limits {
 	f.Number("ready", &l.Ready, 2500, 1, 1_000_000, "messages")
 	f.Number("topics", &l.Topics, 10_000, 1, 10_000_000, "topics")
 	f.Number("channels", &l.Channels, 10_000, 1, 1_000_000, "channels")
+	f.Number("stored_channels", &l.Stored, 500, 1, 1_000_000, "channels")
 	f.Number("queue", &l.Queue, 10_000, 1, 10_000_000, "messages")
 	f.Number("queue_bytes", &l.QueueBytes, 16<<20, 1, 1<<34, "bytes")
 	f.Number("deferred", &l.Deferred, 10_000, 1, 10_000_000, "messages")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/link"
 	"github.com/spillgate/spillgate/internal/live"
@@ -35,6 +36,7 @@ type Server struct {
 	limits Limits
 	users  *access.Book
 	log    *slog.Logger
+	plane  *backplane.Plane // nil: nothing is stored
 
 	room            *link.Room[string]
 	refused         atomic.Uint64 // messages
@@ -45,6 +47,7 @@ type Server struct {
 	deferred      map[*deferral]struct{}
 	deferredBytes int
 	closing       bool
+	drawing       sync.WaitGroup
 }
 
 // NewServer returns a server for the clients of hub that users lets in. limits must
@@ -78,6 +81,13 @@ func (srv *Server) Review() {
 // returns when all have gone or ctx has ended. No connection is accepted afterwards.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	err := srv.room.Close(ctx, "shutdown")
+	srv.end()
+	srv.drawing.Wait() // soon
+	return err
+}
+
+// end forgets channels and deferred messages.
+func (srv *Server) end() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	srv.closing = true
@@ -88,7 +98,6 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 		d.timer.Stop()
 		srv.done(d)
 	}
-	return err
 }
 
 // Stats returns the numbers of now.
@@ -99,19 +108,15 @@ func (srv *Server) Stats() link.Stats {
 
 // join makes c a consumer of a channel, which it makes if there is none.
 func (srv *Server) join(c *conn, topic, name []byte) (*channel, error) {
+	key := channelKey{string(topic), string(name)}
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	key := channelKey{string(topic), string(name)}
 	ch := srv.channels[key]
 	if ch == nil {
-		if len(srv.channels) >= srv.limits.Channels || srv.closing {
-			return nil, fatal("E_BAD_CHANNEL", "there are %d channels, as many as may be", len(srv.channels))
+		var err error
+		if ch, err = srv.make(key, c.who.Name()); err != nil {
+			return nil, err
 		}
-		ch = newChannel(srv, key, bytes.HasSuffix(name, []byte(ephemeral)))
-		if err := srv.hub.Subscribe(key.topic, ch.on); err != nil {
-			return nil, fatal("E_BAD_CHANNEL", "%v", err)
-		}
-		srv.channels[key] = ch
 	}
 	if ch.expires != nil {
 		ch.expires.Stop()
@@ -120,6 +125,44 @@ func (srv *Server) join(c *conn, topic, name []byte) (*channel, error) {
 	ch.users++
 	ch.add(c)
 	return ch, nil
+}
+
+// make makes a channel, unless another client is faster. The lock is held, but not while NATS is asked.
+func (srv *Server) make(key channelKey, by string) (*channel, error) {
+	if len(srv.channels) >= srv.limits.Channels || srv.closing {
+		return nil, fatal("E_BAD_CHANNEL", "there are %d channels, as many as may be", len(srv.channels))
+	}
+	if n := srv.storedOf(by); srv.stores(key) && n >= srv.limits.Stored {
+		return nil, fatal("E_BAD_CHANNEL", "the user has %d channels that are stored, as many as may be", n)
+	}
+	srv.mu.Unlock()
+	from, err := srv.open(key)
+	srv.mu.Lock()
+	if err != nil {
+		return nil, err
+	}
+	ch := srv.channels[key]
+	if ch == nil && !srv.closing {
+		ch = newChannel(srv, key)
+		ch.by = by
+		if from != nil {
+			ch.on.Group, ch.on.Draws = groupPrefix+key.name, true
+		}
+		if err = srv.hub.Subscribe(key.topic, ch.on); err == nil {
+			srv.channels[key] = ch
+			if from != nil {
+				ch.drawFrom(from)
+			}
+			return ch, nil
+		}
+		ch, err = nil, fatal("E_BAD_CHANNEL", "%v", err)
+	} else if ch == nil {
+		err = fatal("E_BAD_CHANNEL", "the server ends")
+	}
+	if from != nil {
+		from.Close()
+	}
+	return ch, err
 }
 
 // part ends what c has of a channel.

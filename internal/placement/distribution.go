@@ -58,8 +58,8 @@ func (t Topic) Check() error {
 // brokers (section 4.2). With a model the first round uses as many brokers as it says,
 // and a miss corrects the model: an even split over one broker more beats a full broker
 // beside a small share. Where brokers are fast enough and messages that come evenly wait for tokens, one broker less is tried,
-// since dividing a bucket never lets messages go earlier (section 3); and if that does not do, a number by which groups can be divided
-// evenly, however often the model was wrong.
+// since dividing a bucket never lets messages go earlier (section 3), unless groups are divided exactly; and if that does not do, a larger number
+// that divides groups exactly, however often the model was wrong.
 // The model is not asked for as many brokers as have been fast enough already. When it was wrong too often, the best placement of these
 // stands, if there is one; else the search decides.
 //
@@ -77,6 +77,7 @@ type Distribution struct {
 	tried    []int     // numbers of brokers that the model has asked for
 	best     []int     // the placement of everybody that meets the objective, or has the least p99, so far
 	least99  float64
+	unit     unit
 	forced   bool // some publishers are where measurements left no room
 	met      int  // the fewest brokers that were fast enough in some round, with everybody placed; 0: none were
 	done     bool
@@ -104,7 +105,7 @@ func NewDistribution(topic Topic, brokers []Broker, model *Model) (*Distribution
 	}
 	if model != nil {
 		m := *model
-		d.model = &m
+		d.model, d.unit = &m, topic.unit()
 		for b := range d.brokers { // a model knows the room in time, which rates only stand for
 			busy := d.brokers[b].busy()
 			d.brokers[b].Capacity = 1 / m.Cost
@@ -158,7 +159,7 @@ type Seen struct {
 }
 
 // Observe tells what a broker measured in this round. Without a model P99 decides. With one Processing
-// does: what a bucket delays follows from how it is divided, and a broker more makes it less only where groups then divide evenly.
+// does: what a bucket delays follows from how it is divided, and a broker more does not make it less.
 func (d *Distribution) Observe(broker int, s Seen) {
 	p := &d.parts[broker]
 	p.last, p.seen = s, true
@@ -187,7 +188,7 @@ func (d *Distribution) Next() {
 	d.remember()
 	missed := d.model != nil && d.missed()
 	if missed && d.restarts >= maxRestarts && d.met > 0 { // fewer brokers were tried, and do not do
-		if d.evenly() {
+		if d.more() {
 			d.restart()
 		} else {
 			d.settle()
@@ -199,14 +200,14 @@ func (d *Distribution) Next() {
 	}
 	if missed && d.restarts < maxRestarts {
 		d.restarts++
-		if d.correct() || d.evenly() {
+		if d.correct() || d.more() {
 			d.restart()
 			return
 		}
 		d.settle()
 		return
 	}
-	if d.model != nil && (d.restarts < maxRestarts && (d.fewer() || d.undivided()) || d.evenly()) {
+	if d.model != nil && (d.restarts < maxRestarts && (d.fewer() || d.undivided()) || d.more()) {
 		d.restarts++
 		d.restart()
 		return
@@ -302,7 +303,12 @@ func (d *Distribution) place() {
 	for b := range room {
 		room[b].Full = room[b].Full || d.parts[b].full
 	}
-	quotas, _ := Quotas(room, d.rate(free), d.least)
+	var quotas []float64
+	if d.model != nil && len(free) == len(d.at) {
+		quotas, _, _ = d.predicted(d.least, d.room)
+	} else {
+		quotas, _ = Quotas(room, d.rate(free), d.least)
+	}
 	placed := false
 	for k, b := range Assign(publishers, quotas) {
 		if b != Nowhere {

@@ -5,68 +5,122 @@ import (
 	"slices"
 )
 
-// evenly reports whether messages that come more evenly than by chance miss the objective by waiting for tokens, and there is a larger
-// number of brokers, not tried yet, by which groups can be divided without a rest. Then that is next. Where each group has as many
-// publishers at every broker, each has the same messages at the same instants, and its part of the bucket delays them no more than the
-// whole bucket did the whole; one publisher more than the others have is a burst for which there is no part of the bucket.
-func (d *Distribution) evenly() bool {
+// A group is divided exactly where each broker's part of the topic is a whole number of its publishers: then a burst is divided as the
+// bucket is, and each part of the bucket delays it no more than the whole bucket would. One publisher more than that is a burst for which
+// there is no part of the bucket. Groups of 25 are divided exactly by 9, 8 and 8 of 25 parts, not by thirds. The paper divides the topic
+// evenly, and each group as nearly as that goes (section 4.3).
+
+// unit is into how many equal parts a topic can be divided so that groups are divided exactly.
+type unit struct {
+	common int // the greatest common divisor of the sizes of groups; 0: there are no groups
+	most   int // the size of those that send most
+}
+
+// unit returns that of the topic. Groups that send no more than may be late do not count, such as one last group that is smaller than the
+// others.
+func (t Topic) unit() (u unit) {
+	sizes := map[uint32]int{}
+	for _, p := range t.Publishers {
+		if p.Group != 0 {
+			sizes[p.Group]++
+		}
+	}
+	rates, all := map[int]float64{}, 0.0 // messages a second of the groups of a size
+	for _, p := range t.Publishers {
+		all += p.Rate
+		if p.Group != 0 {
+			rates[sizes[p.Group]] += p.Rate
+		}
+	}
+	for _, size := range slices.Sorted(maps.Keys(rates)) {
+		if rates[size] > P99*all {
+			u.common = divisor(size, u.common)
+		}
+		if rates[size] > rates[u.most] {
+			u.most = size
+		}
+	}
+	return u
+}
+
+// of returns how many parts there are for k brokers. Where the common ones are too few, they are those of the groups that send most.
+func (u unit) of(k int) int {
+	if u.common < k {
+		return u.most
+	}
+	return u.common
+}
+
+// divisor returns the greatest common divisor.
+func divisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// exactly returns quotas near some that divide groups exactly, nil where there are none: as many parts of equal size as unit says, at least
+// one at each broker that has a quota, and no more than a broker has room for.
+func (d *Distribution) exactly(brokers []Broker, quotas []float64) []float64 {
+	used := count(quotas)
+	unit := d.unit.of(used)
+	if used == 0 || unit < used {
+		return nil
+	}
+	part := d.rate(nil) / float64(unit)
+	parts, left := make([]int, len(quotas)), unit
+	for b, q := range quotas {
+		if q > 0 {
+			parts[b] = max(1, int(q/part*(1+1e-9)))
+			left -= parts[b]
+		}
+	}
+	for ; left > 0; left-- { // to the one that lacks most
+		best := -1
+		for b, q := range quotas {
+			if q == 0 || float64(parts[b]+1)*part > brokers[b].Residual()*(1+1e-9) {
+				continue
+			}
+			if best < 0 || q-float64(parts[b])*part > quotas[best]-float64(parts[best])*part {
+				best = b
+			}
+		}
+		if best < 0 {
+			return nil
+		}
+		parts[best]++
+	}
+	if left < 0 {
+		return nil
+	}
+	exact := make([]float64, len(quotas))
+	for b, n := range parts {
+		if exact[b] = float64(n) * part; exact[b] > brokers[b].Residual()*(1+1e-9) {
+			return nil
+		}
+	}
+	return exact
+}
+
+// more reports whether messages that come more evenly than by chance miss the objective although brokers are fast enough, and there is a
+// larger number of brokers, not tried yet, that divides groups exactly. Then that is next: as the bucket delays no message more there,
+// it is faster.
+func (d *Distribution) more() bool {
 	used, waits := d.waiting()
 	if !waits || d.best != nil && d.least99 <= d.topic.Objective {
 		return false
 	}
-	groups, all := d.groups(), d.rate(nil)
-	for k := used + 1; k <= len(byRoom(d.brokers)); k++ {
-		if len(groups) == 0 || k > groups[len(groups)-1].size {
-			return false
-		}
-		if slices.Contains(d.tried, k) || uneven(groups, k) > P99*all {
+	for k := used + 1; k <= len(byRoom(d.brokers)) && k <= d.unit.common; k++ {
+		if slices.Contains(d.tried, k) {
 			continue
 		}
-		if _, rest := Quotas(d.brokers, all, k); rest == 0 {
+		if quotas, rest := Quotas(d.brokers, d.rate(nil), k); rest == 0 && d.exactly(d.brokers, quotas) != nil {
 			d.least, d.room = k, nil
 			d.tried = append(d.tried, k)
 			return true
 		}
 	}
 	return false
-}
-
-// sized is the groups of one size.
-type sized struct {
-	size int     // publishers of each
-	rate float64 // messages a second of all of them
-}
-
-// groups returns the groups by size, the largest last.
-func (d *Distribution) groups() (all []sized) {
-	sizes := map[uint32]int{}
-	for _, p := range d.topic.Publishers {
-		if p.Group != 0 {
-			sizes[p.Group]++
-		}
-	}
-	at := map[int]int{}
-	for _, size := range slices.Compact(slices.Sorted(maps.Values(sizes))) {
-		at[size] = len(all)
-		all = append(all, sized{size: size})
-	}
-	for _, p := range d.topic.Publishers { // in order, so that the sums are the same each time
-		if p.Group != 0 {
-			all[at[sizes[p.Group]]].rate += p.Rate
-		}
-	}
-	return all
-}
-
-// uneven returns the messages a second of groups that cannot be divided over k brokers without a rest. Where these are fewer than may be
-// late, as those of one last group that is smaller than the others, they do not count.
-func uneven(groups []sized, k int) (sum float64) {
-	for _, g := range groups {
-		if g.size%k != 0 {
-			sum += g.rate
-		}
-	}
-	return sum
 }
 
 // waiting returns how many brokers are in use, and whether messages miss the objective at one of them although they come more evenly

@@ -51,7 +51,26 @@ func (d *Distribution) fewer() bool {
 	if k, _ := d.enough(1); k < used && d.try(1) {
 		return true
 	}
-	return worst >= 0 && d.clearly(used-1, before.matching(d.share(worst, d.parts[worst].rate), d.parts[worst].last.Processing))
+	if worst < 0 {
+		return false
+	}
+	of := d.share(worst, d.parts[worst].rate)
+	return d.clearly(used-1, before.matching(of, d.parts[worst].last.Processing)) || of.Steady < 1 && d.perhaps(used-1)
+}
+
+// perhaps reports whether a number of brokers has not been tried, and the model does not say that they miss the objective clearly. Then that
+// is next: messages that come more evenly than by chance meet bursts of each other always or never, which the model does not know, and one
+// measurement says for good.
+func (d *Distribution) perhaps(k int) bool {
+	if k < 1 || slices.Contains(d.tried, k) {
+		return false
+	}
+	if _, rest, p99 := d.predicted(k, nil); rest > 0 || p99 > (1+Tolerance)*d.topic.Objective {
+		return false
+	}
+	d.least, d.room = k, nil
+	d.tried = append(d.tried, k)
+	return true
 }
 
 // clearly reports whether a number of brokers has not been tried, and a model that agrees with what was just measured predicts that
@@ -203,8 +222,11 @@ func (d *Distribution) Predicted(k int) (quotas []float64, rest, p99 float64) {
 	return d.predicted(k, d.room)
 }
 
+// predicted is Predicted for some room. Where messages come more evenly than by chance, groups are divided exactly if they can be, and the p99 is that of
+// equal parts all the same: it is made by the brokers that have a publisher more of a group.
 func (d *Distribution) predicted(k int, room []float64) (quotas []float64, rest, p99 float64) {
-	quotas, rest = Quotas(d.offers(room), d.rate(nil), k)
+	offers := d.offers(room)
+	quotas, rest = Quotas(offers, d.rate(nil), k)
 	if d.model == nil {
 		return quotas, rest, math.Inf(1)
 	}
@@ -212,6 +234,11 @@ func (d *Distribution) predicted(k int, room []float64) (quotas []float64, rest,
 	for b, quota := range quotas {
 		if s := d.share(b, quota); s != last { // brokers are often alike
 			p99, last = max(p99, d.model.P99(s)), s
+		}
+	}
+	if rest == 0 && d.share(0, d.rate(nil)).Steady < 1 {
+		if parts := d.exactly(offers, quotas); parts != nil {
+			return parts, 0, p99
 		}
 	}
 	return quotas, rest, p99

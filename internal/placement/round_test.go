@@ -65,3 +65,38 @@ func TestRoundOfRuns(t *testing.T) {
 		t.Errorf("2 runs of %d: met %v, sure %v", late/2, met, sure)
 	}
 }
+
+// Times at which every second burst is late are seldom taken for proof of a miss where there are few of them.
+func TestRoundOfBusyTimes(t *testing.T) {
+	for _, busy := range []int{20, 40} { // bursts of such a time; eight in a thousand messages are late
+		wrong := 0
+		const plays = 400
+		for seed := range uint64(plays) {
+			rng := rand.New(rand.NewPCG(seed, 12))
+			var r Round
+			left := 0
+			for i := 1; ; i++ {
+				if left--; left < 0 && rng.IntN(15*busy) == 0 {
+					left = busy
+				}
+				late := 0
+				if left > 0 && rng.IntN(2) == 0 {
+					late = 25
+				}
+				r.Burst(100, late)
+				if i%200 > 0 { // as a driver asks
+					continue
+				}
+				if met, sure := r.Verdict(); sure || i == 20_000 {
+					if !met {
+						wrong++
+					}
+					break
+				}
+			}
+		}
+		if wrong > plays/25 {
+			t.Errorf("busy times of %d bursts: %d of %d verdicts are wrong", busy, wrong, plays)
+		}
+	}
+}

@@ -42,7 +42,7 @@ after the other in turn, or group after group where they fire together, which br
 the topic. The nodes divide the bucket by the traffic in both cases.`},
 		{Name: "srtm/faults", Title: "Nodes that are killed, stopped and cut off: nothing acknowledged is lost, no share is too large", Live: true, Run: runFaults,
 			About: `Three nodes as processes, a placed topic, six publishers of QoS 1 that offer more than its rate, a subscriber whose session is stored, and two members of a shared subscription. Nodes are killed (kill -9) and started
-again, stopped, and cut off from the others by closing their connections. What was acknowledged must come; what all nodes release together must keep to rate and burst.`},
+again, stopped, and cut off from the others by closing their connections. What was acknowledged must come, and the wills of clients of killed nodes; what all nodes release together must keep to rate and burst.`},
 		{Name: "srtm/flood", Title: "One topic at ten times its rate: what the others see", Live: true, Run: runFlood,
 			About: `The topics, limits and publishers of srtm/broker at 1,000 messages/s a topic. In every other run the last topic's
 publishers send ten times as much; the p99 of the others is compared with the runs beside. The same without limits, for comparison. Medians of the rounds.`},

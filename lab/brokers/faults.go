@@ -94,6 +94,11 @@ func runFaults(ctx context.Context, o experiment.Options) (*experiment.Result, e
 			if err != nil {
 				return nil, err
 			}
+			if i == 0 { // it is killed
+				if err := p.bequeath(ctx, which); err != nil {
+					return nil, err
+				}
+			}
 			before := p.begin()
 			if err := f.do(ctx, which); err != nil {
 				return nil, fmt.Errorf("%s: %w", f.name, err)
@@ -110,10 +115,13 @@ func runFaults(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	if err != nil {
 		return nil, err
 	}
+	unheard, again := p.executed(ctx)
 	r := &experiment.Result{Quick: o.Quick, Table: []*table.Table{t}}
 	r.Notes = append(r.Notes, fmt.Sprintf("%d messages were acknowledged; %d came more than once, as QoS 1 allows", acknowledged, twice))
 	r.Ceiling("acknowledged messages that were lost", "", 0, 0, float64(lost))
 	r.Ceiling("acknowledged messages that no member got", "", 0, 0, float64(unworked))
+	r.Ceiling("wills of clients of killed nodes that never came", "", 0, 0, float64(unheard))
+	r.Ceiling("wills that came more than once", "", 0, 0, float64(again))
 	r.Ceiling("most released in 5 s or more, by rate and burst", "", 1, 0.1, most)
 	return r, nil
 }

@@ -26,6 +26,8 @@ type press struct {
 	acknowledged map[string]bool
 	got          map[string]int // by the subscriber
 	worked       map[string]int // by members of the shared subscription
+	inherited    map[string]int // wills, by the heir
+	wills        []string       // of clients whose node was killed
 	last         time.Time      // of an acknowledgement
 	gap          time.Duration
 	mark         int // acknowledged when the fault at hand began
@@ -33,7 +35,7 @@ type press struct {
 }
 
 func newPress(c *cluster) *press {
-	return &press{c: c, acknowledged: map[string]bool{}, got: map[string]int{}, worked: map[string]int{}, cancel: func() {}}
+	return &press{c: c, acknowledged: map[string]bool{}, got: map[string]int{}, worked: map[string]int{}, inherited: map[string]int{}, cancel: func() {}}
 }
 
 const (
@@ -44,8 +46,8 @@ const (
 	enterTime = 30 * time.Second
 )
 
-// subscribers are the subscriber and the members of the shared subscription.
-const subscribers = 3
+// subscribers are the subscriber, the members of the shared subscription, and with these the heir.
+const subscribers, heirs = 3, 1
 
 // start connects the subscribers and the publishers, and has them publish.
 func (p *press) start(ctx context.Context) error {
@@ -62,6 +64,9 @@ func (p *press) start(ctx context.Context) error {
 		if _, err := sub.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
 			return err
 		}
+	}
+	if err := p.heir(ctx); err != nil {
+		return err
 	}
 	for k := range faultPubs {
 		pub, err := p.connect(ctx, fmt.Sprint("publisher", k), k, nil)
@@ -156,7 +161,7 @@ func (p *press) end() (gap time.Duration, over float64) {
 // settle ends the publishers, and returns how many messages were acknowledged, how many of these never
 // came to the subscriber, or to no member, and how many came twice.
 func (p *press) settle(ctx context.Context) (acknowledged, lost, unworked, twice int, err error) {
-	for _, c := range p.clients[subscribers:] {
+	for _, c := range p.clients[subscribers+heirs:] {
 		goodbye, cancel := context.WithTimeout(ctx, time.Second)
 		_ = c.Disconnect(goodbye)
 		cancel()

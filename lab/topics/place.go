@@ -244,12 +244,15 @@ func (s setting) distribute(seed uint64, model *placement.Model) ([]int, placed)
 // is met counts: the bucket is full at the beginning, and hides for some seconds what then comes again and again.
 const window = 10
 
-// sure measures until every broker's verdict is, after a window where messages come evenly.
+// sure measures until every broker's verdict is, and still is after half as long again, after a window where messages come evenly. Of many
+// looks one is likely to be at a moment at which a broker near its capacity has been lucky: one round of 3.4 s in twelve was sure of a broker of
+// srtm/maxmin of whose messages 2.5 % are late, since of those it had seen 0.2 %.
 func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, float64) {
 	from := 0.0
 	if s.bucket.Burst < placement.SmallestBurst(1/1.1, placement.P99)*float64(s.traffic.batch*max(s.traffic.group, 1)) {
 		from = window
 	}
+	still := false
 	for seconds := 1.0; ; seconds *= 1.5 {
 		nodes := s.measureFrom(rng, d.Plan(), from, from+seconds)
 		open := false
@@ -259,8 +262,9 @@ func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, flo
 				open = open || !sure
 			}
 		}
-		if !open || seconds > round/3 {
+		if !open && still || seconds > round/3 {
 			return nodes, from + seconds
 		}
+		still = !open
 	}
 }

@@ -1,0 +1,379 @@
+package backplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spillgate/spillgate/broker/follow"
+)
+
+// The will of a client that is connected is stored, so that it outlives the node:
+//
+//	node of the client  KeepWill ─▶ bucket of sessions ─▶ all nodes
+//	                    alive:   that node publishes it, or not, and drops it
+//	                    silent for willSilence: each other node publishes it, under one number, and drops it
+//
+// Between a node that publishes and what it drops, another one may publish the same will again. Messages of QoS 1 and 2 the log takes
+// once for that reason; one of QoS 0 is published by the node that could drop it.
+
+// Will is what is kept of a client's will.
+type Will struct {
+	Client string `json:"client"`
+	// Process is the one that the client is connected to, another one after a restart of its node.
+	Process uint64 `json:"process"`
+	// Connection is as Session.Writer.
+	Connection string `json:"connection"`
+	// Delay is from the end of the connection until it is to be published.
+	Delay time.Duration `json:"delay,omitempty"`
+	// State is the message, as the client's protocol has it.
+	State json.RawMessage `json:"state,omitempty"`
+	// Revision is that of what is stored.
+	Revision uint64 `json:"-"`
+}
+
+// wills is what this node knows of the wills of all nodes.
+type wills struct {
+	mu    sync.Mutex
+	all   map[string]Will   // by key, without their State
+	here  map[string]string // the connection whose will this process takes care of, by key
+	begun map[string]uint64 // the revisions that this process is publishing though their node is gone, by key
+	drops map[string]Will   // to be dropped, by key
+	more  chan struct{}     // has one element while there may be some
+	// due is told of a will whose node is gone. It reports whether it takes care of that, and calls Drop or Undue then.
+	due func(ctx context.Context, w *Will) bool
+	// silent is since when processes have not answered; of the goroutine that watches.
+	silent map[uint64]time.Time
+}
+
+const (
+	// willKeys begins the keys of wills in the bucket of sessions, whose own have no dots.
+	willKeys = "will."
+	// willsEvery is how often it is asked whether the processes of wills are there, and willSilence for how long one must not
+	// have answered until its wills are due: longer than NATS takes to connect its nodes anew.
+	willsEvery, willSilence = 2 * time.Second, 10 * time.Second
+	// aliveTime bounds how long a process may take to answer.
+	aliveTime = time.Second
+	// willGoneFor is how long it is kept that a will was dropped: clients may have another name each time. A node that does not hear of it
+	// finds out when it reads the will.
+	willGoneFor = time.Minute
+	// dropsAtOnce is how many wills are dropped at once: each takes a round trip.
+	dropsAtOnce = 16
+)
+
+// OnWill says what becomes of a will whose node is gone: due publishes it, and calls DropWill when it is safe, or UndueWill when it cannot
+// be; it reports false where it did neither and never will. It must be called before Open.
+func (p *Plane) OnWill(due func(ctx context.Context, w *Will) bool) { p.wills.due = due }
+
+// HasWill reports whether a will of a client is kept, as far as this node has heard.
+func (p *Plane) HasWill(client string) bool {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	_, ok := p.wills.all[willKeys+keyOf(client)]
+	return ok
+}
+
+// KeepWill stores the will of a client that is connected to this node, in place of what is stored, or takes that away where state is nil.
+// It returns the one before, if there is one of a process that is gone: the caller publishes it, unless its client is back in time.
+func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay time.Duration, state json.RawMessage) (before *Will, err error) {
+	key := willKeys + keyOf(client)
+	w := &Will{Client: client, Process: p.origin, Connection: connection, Delay: delay, State: state}
+	data, err := json.Marshal(w)
+	if err == nil && len(data) > maxSession {
+		err = fmt.Errorf("%d bytes, expected at most %d", len(data), maxSession)
+	}
+	if state != nil {
+		p.wills.mu.Lock()
+		p.wills.here[key] = connection
+		p.wills.mu.Unlock()
+	}
+	known := p.HasWill(client)
+	for err == nil {
+		before = nil
+		if known {
+			if before, err = p.loadWill(ctx, key); err != nil {
+				break
+			}
+			if before != nil && before.Connection == connection { // stored by an attempt without an answer
+				return nil, nil
+			}
+		}
+		left := before != nil && before.Process != p.origin && !p.alive(ctx, before.Process)
+		switch {
+		case state != nil && before == nil:
+			err = p.ask(ctx, func(ctx context.Context) (err error) { _, err = p.kv.Create(ctx, key, data); return err })
+		case state != nil:
+			err = p.ask(ctx, func(ctx context.Context) (err error) {
+				_, err = p.kv.Update(ctx, key, data, before.Revision)
+				return err
+			})
+		case left:
+			err = p.purgeWill(ctx, key, before.Revision)
+		}
+		switch {
+		case err == nil && left:
+			return before, nil
+		case err == nil: // the process before takes care of its own
+			return nil, nil
+		case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
+			known, err = true, nil
+		}
+	}
+	return nil, fmt.Errorf("backplane: the will of %q: %w", client, err)
+}
+
+// WillTaken reports whether the will of a connection to this node was published elsewhere, as far as this node has heard: nobody could
+// hear of this node for a while.
+func (p *Plane) WillTaken(client, connection string) bool {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	return p.wills.here[willKeys+keyOf(client)] == taken+connection
+}
+
+// taken begins the connection of a will that others have dropped.
+const taken = "taken "
+
+// ForgetWill drops the will of a connection to this node, soon: it was published, or is not to be.
+func (p *Plane) ForgetWill(client, connection string) {
+	key := willKeys + keyOf(client)
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	if here := p.wills.here[key]; here == connection || here == taken+connection {
+		delete(p.wills.here, key)
+	}
+	// Also where this node has not heard of it yet, or the attempt to store it had no answer: watchWills finds it.
+	if w, ok := p.wills.all[key]; ok && w.Connection == connection {
+		p.drop(w)
+	}
+}
+
+// DropWill drops a will that due was told of, after it was published.
+func (p *Plane) DropWill(w *Will) {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	p.drop(*w)
+}
+
+// drop has a will dropped. The lock is held.
+func (p *Plane) drop(w Will) {
+	w.State = nil
+	p.wills.drops[willKeys+keyOf(w.Client)] = w
+	select {
+	case p.wills.more <- struct{}{}:
+	default:
+	}
+}
+
+// UndueWill says that a will that due was told of could not be published. It is told again.
+func (p *Plane) UndueWill(w *Will) {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	delete(p.wills.begun, willKeys+keyOf(w.Client))
+}
+
+// TakeWill drops a will that due was told of, and reports whether it is this node that did.
+func (p *Plane) TakeWill(ctx context.Context, w *Will) bool {
+	return p.purgeWill(ctx, willKeys+keyOf(w.Client), w.Revision) == nil
+}
+
+// SettleWills drops what is to be dropped, until ctx ends.
+func (p *Plane) SettleWills(ctx context.Context) {
+	p.wills.mu.Lock()
+	drops := maps.Clone(p.wills.drops)
+	p.wills.mu.Unlock()
+	dropping, ctx := errgroup.WithContext(ctx)
+	dropping.SetLimit(dropsAtOnce)
+	for key, w := range drops {
+		dropping.Go(func() error {
+			err := p.purgeWill(ctx, key, w.Revision)
+			if err != nil && !errors.Is(err, jetstream.ErrKeyRevisionMismatch) { // it is not stored any more
+				return err // the rest stays for the next time
+			}
+			p.wills.mu.Lock()
+			defer p.wills.mu.Unlock()
+			if p.wills.drops[key].Revision == w.Revision {
+				delete(p.wills.drops, key)
+			}
+			if p.wills.begun[key] == w.Revision {
+				delete(p.wills.begun, key)
+			}
+			return nil
+		})
+	}
+	_ = dropping.Wait()
+}
+
+func (p *Plane) purgeWill(ctx context.Context, key string, revision uint64) error {
+	return p.ask(ctx, func(ctx context.Context) error {
+		return p.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(willGoneFor))
+	})
+}
+
+// loadWill returns what is stored, nil if nothing is.
+func (p *Plane) loadWill(ctx context.Context, key string) (*Will, error) {
+	var e jetstream.KeyValueEntry
+	err := p.ask(ctx, func(ctx context.Context) (err error) {
+		e, err = p.kv.Get(ctx, key)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	w := &Will{}
+	if err := json.Unmarshal(e.Value(), w); err != nil {
+		return nil, err
+	}
+	w.Revision = e.Revision()
+	return w, nil
+}
+
+// knowsWill takes a change of a will, which a node of the cluster has stored.
+func (p *Plane) knowsWill(key string, m *follow.Message) {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	var w Will
+	if m.Headers().Get(deletedHeader) != "" || json.Unmarshal(m.Data(), &w) != nil {
+		if old, ok := p.wills.all[key]; ok && p.wills.here[key] == old.Connection {
+			p.wills.here[key] = taken + old.Connection
+		}
+		delete(p.wills.all, key)
+		return
+	}
+	w.State, w.Revision = nil, m.Position
+	p.wills.all[key] = w
+}
+
+// aliveSubject is where a process answers that it is there.
+func aliveSubject(process uint64) string { return aliveSubjects + strconv.FormatUint(process, 36) }
+
+// hearAlive answers.
+func (p *Plane) hearAlive() error {
+	_, err := p.nc.Subscribe(aliveSubject(p.origin), func(m *nats.Msg) { _ = m.Respond(nil) })
+	if err != nil {
+		return fmt.Errorf("backplane: %w", err)
+	}
+	return nil
+}
+
+// alive reports whether a process answers.
+func (p *Plane) alive(ctx context.Context, process uint64) bool {
+	ctx, cancel := context.WithTimeout(ctx, aliveTime)
+	defer cancel()
+	_, err := p.jc.RequestWithContext(ctx, aliveSubject(process), nil)
+	return err == nil
+}
+
+// watchWills drops wills, and has those published whose process is gone.
+func (p *Plane) watchWills() {
+	ticker := time.NewTicker(p.willsEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.wills.more:
+			p.settleWills()
+		case <-ticker.C:
+			p.settleWills()
+			p.dueWills(time.Now())
+		}
+	}
+}
+
+func (p *Plane) settleWills() {
+	ctx, cancel := context.WithTimeout(p.ctx, 5*aliveTime)
+	defer cancel()
+	p.SettleWills(ctx)
+}
+
+// dueWills finds the processes that are gone.
+func (p *Plane) dueWills(now time.Time) {
+	others := map[uint64]bool{}
+	p.wills.mu.Lock()
+	for key, w := range p.wills.all {
+		if w.Process != p.origin {
+			others[w.Process] = true
+		} else if _, here := p.wills.here[key]; !here {
+			p.drop(w)
+		}
+	}
+	p.wills.mu.Unlock()
+	if !p.alive(p.ctx, p.origin) { // this node is cut off, and can say nothing of others
+		clear(p.wills.silent)
+		return
+	}
+	for process := range p.wills.silent {
+		if !others[process] {
+			delete(p.wills.silent, process)
+		}
+	}
+	for process := range others {
+		since, silent := p.wills.silent[process]
+		switch {
+		case p.alive(p.ctx, process):
+			delete(p.wills.silent, process)
+		case !silent:
+			p.wills.silent[process] = now
+		default:
+			for _, w := range p.left(process, now.Sub(since)-p.willSilence) {
+				if p.ctx.Err() == nil {
+					p.dueWill(&w)
+				}
+			}
+		}
+	}
+}
+
+// left returns the wills of a process whose delays have passed.
+func (p *Plane) left(process uint64, passed time.Duration) (left []Will) {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	for _, w := range p.wills.all {
+		if w.Process == process && w.Delay <= passed {
+			left = append(left, w)
+		}
+	}
+	return left
+}
+
+// dueWill has a will published, unless that has begun.
+func (p *Plane) dueWill(known *Will) {
+	key := willKeys + keyOf(known.Client)
+	p.wills.mu.Lock()
+	begun := p.wills.begun[key] == known.Revision
+	p.wills.begun[key] = known.Revision
+	p.wills.mu.Unlock()
+	if begun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
+	defer cancel()
+	w, err := p.loadWill(ctx, key)
+	if err == nil && w == nil {
+		p.wills.mu.Lock()
+		delete(p.wills.all, key)
+		delete(p.wills.begun, key)
+		p.wills.mu.Unlock()
+		return
+	}
+	if err == nil && w.Revision == known.Revision && p.wills.due != nil && p.wills.due(ctx, w) {
+		return
+	}
+	p.UndueWill(known)
+}
+
+// willKey returns the key of a will in the bucket of sessions.
+func willKey(key string) bool { return strings.HasPrefix(key, willKeys) }

@@ -1,0 +1,249 @@
+package mqtt
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// will is a message to be published when a connection ends without a goodbye.
+type will struct {
+	Topic      []byte        `json:"topic"`
+	Payload    []byte        `json:"payload,omitempty"`
+	Properties []byte        `json:"properties,omitempty"`
+	Lasts      time.Duration `json:"lasts,omitempty"` // until it expires, once it is published; 0: it does not
+	QoS        byte          `json:"qos,omitempty"`
+	Retain     bool          `json:"retain,omitempty"`
+	// Origin is one of its own, by which the log takes it once, whatever node publishes it; 0 where it is not stored.
+	Origin uint64 `json:"origin,omitempty"`
+
+	delay      time.Duration
+	connection string // whose will it is, as it is stored; empty if it is not
+}
+
+func willOf(pk *packets.Packet) *will {
+	p := &pk.Connect
+	if !p.WillFlag {
+		return nil
+	}
+	return &will{Topic: []byte(p.WillTopic), Payload: bytes.Clone(p.WillPayload), Properties: forwarded(&p.WillProperties),
+		Lasts: time.Duration(p.WillProperties.MessageExpiryInterval) * time.Second, QoS: p.WillQos, Retain: p.WillRetain,
+		delay: time.Duration(p.WillProperties.WillDelayInterval) * time.Second}
+}
+
+// publish publishes the will, and reports false where it is refused. from, which may be nil, is told what becomes of one of QoS 1 or 2.
+func (w *will) publish(srv *Server, from engine.Source) bool {
+	t, err := srv.hub.Topic(w.Topic)
+	if err != nil {
+		srv.refused.Add(1)
+		return false
+	}
+	now := live.Now()
+	expires := mono.Never
+	if w.Lasts > 0 {
+		expires = now.Add(w.Lasts)
+	}
+	b := srv.hub.NewBatch()
+	b.Begin(now)
+	defer b.End()
+	m := &engine.Message{Topic: t, Payload: w.Payload, Properties: w.Properties, Expires: expires, QoS: w.QoS, Retain: w.Retain, From: from}
+	if w.Origin > 0 && w.QoS > 0 {
+		m.Origin, m.Number = w.Origin, 1
+	}
+	if v := b.Publish(m, 0); v != engine.Went && v != engine.Waits {
+		srv.refused.Add(1)
+		return false
+	}
+	return true
+}
+
+// willTime bounds how long a client waits for its will to be stored. Then it is only in memory.
+const willTime = 2 * time.Second
+
+// entrust stores the will of a connection, so that other nodes publish it if this one dies. A will that the client left at a node that is
+// dead is due, unless the session goes on and its delay is not over.
+func (srv *Server) entrust(c *conn, ended bool) {
+	p, w, s := srv.plane, c.will, c.session
+	if p == nil || w == nil && !p.HasWill(s.id) {
+		return
+	}
+	s.mu.Lock()
+	expiry := s.expiry
+	s.mu.Unlock()
+	connection := s.writer
+	if !s.durable {
+		origin, count := p.Number()
+		connection = writer(origin, count)
+	}
+	var state []byte
+	delay := time.Duration(0)
+	if w != nil {
+		var random [8]byte
+		_, _ = rand.Read(random[:]) // never fails
+		w.Origin, w.connection = binary.LittleEndian.Uint64(random[:])|1, connection
+		state, _ = json.Marshal(w) // never fails
+		delay = min(w.delay, expiry)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), willTime)
+	defer cancel()
+	before, err := p.KeepWill(ctx, s.id, connection, delay, state)
+	if err != nil {
+		srv.log.Warn("a will is not stored", "error", err)
+	}
+	if before == nil || before.Delay > 0 && !ended {
+		return
+	}
+	if last := lastOf(before); last != nil {
+		last.publish(srv, nil)
+	}
+}
+
+// writer names a connection, as what is stored does.
+func writer(origin, count uint64) string { return fmt.Sprintf("%x.%x", origin, count) }
+
+// lastOf reads what is stored of a will, nil if that is none.
+func lastOf(w *backplane.Will) *will {
+	last := &will{connection: w.Connection, delay: w.Delay}
+	if json.Unmarshal(w.State, last) != nil {
+		return nil
+	}
+	return last
+}
+
+// executor tells the backplane of a will that it is stored as a message, or is not to be.
+type executor struct {
+	done, failed func()
+}
+
+// Released implements engine.Source.
+func (e *executor) Released(*engine.Batch, *engine.Message, uint16) { e.done() }
+
+// Refused implements engine.Refusable.
+func (e *executor) Refused(*engine.Batch, *engine.Message, uint16, error) { e.failed() }
+
+// execute publishes the will of a client that was connected here.
+func (srv *Server) execute(client string, w *will) {
+	if w.connection == "" {
+		w.publish(srv, nil)
+		return
+	}
+	done := func() { srv.plane.ForgetWill(client, w.connection) }
+	if srv.plane.WillTaken(client, w.connection) { // the others could not hear this node, and have published it
+		done()
+		return
+	}
+	if !w.publish(srv, &executor{done, done}) || w.QoS == 0 {
+		done()
+	}
+}
+
+// inherit publishes the will of a client whose node is gone, unless it is back elsewhere.
+func (srv *Server) inherit(ctx context.Context, kept *backplane.Will) bool {
+	p, w := srv.plane, lastOf(kept)
+	drop := func() { p.DropWill(kept) }
+	if w == nil {
+		drop()
+		return true
+	}
+	if w.delay > 0 {
+		s, err := p.LoadSession(ctx, kept.Client)
+		if err != nil {
+			return false
+		}
+		if s != nil && s.Writer != w.connection {
+			drop()
+			return true
+		}
+	}
+	if w.QoS == 0 {
+		if p.TakeWill(ctx, kept) {
+			w.publish(srv, nil)
+		}
+		drop()
+		return true
+	}
+	return w.publish(srv, &executor{drop, func() { p.UndueWill(kept) }})
+}
+
+// postponed is the delayed will of a session that is stored.
+type postponed struct {
+	*will
+	timer *time.Timer
+}
+
+// postpone has a will published after its delay, in place of one that the client left before. Where as many wait as there may be
+// sessions here, it is published at once. The server's lock is held.
+func (srv *Server) postpone(client string, revision uint64, w *will, delay time.Duration) {
+	old := srv.wills[client]
+	if old == nil && len(srv.wills) >= srv.limits.Sessions {
+		srv.serving.Go(func() { srv.execute(client, w) })
+		return
+	}
+	if old != nil {
+		old.timer.Stop()
+	}
+	p := &postponed{will: w}
+	p.timer = time.AfterFunc(delay, func() {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		if srv.wills[client] == p && !srv.closing {
+			delete(srv.wills, client)
+			srv.serving.Go(func() { srv.due(client, revision, w) })
+		}
+	})
+	srv.wills[client] = p
+}
+
+// recall ends the wait of a will whose client is back here: it is not published, unless its session has ended.
+func (srv *Server) recall(client string, ended bool) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	p := srv.wills[client]
+	if p == nil {
+		return
+	}
+	p.timer.Stop()
+	delete(srv.wills, client)
+	if ended && !srv.closing {
+		srv.serving.Go(func() { srv.execute(client, p.will) })
+	} else {
+		srv.forgo(client, p.will)
+	}
+}
+
+// forgo says of a will, if there is one, that it is not to be published.
+func (srv *Server) forgo(client string, w *will) {
+	if w != nil && w.connection != "" {
+		srv.plane.ForgetWill(client, w.connection)
+	}
+}
+
+// due publishes the delayed will of a session that is stored, unless its client has come back meanwhile, here or elsewhere: then the
+// session has another revision than its last connection left.
+func (srv *Server) due(client string, revision uint64, w *will) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	switch s, err := srv.plane.LoadSession(ctx, client); {
+	case err == nil && s != nil && s.Revision != revision:
+		srv.forgo(client, w)
+	case err == nil:
+		srv.execute(client, w)
+	default: // it is not known
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		if srv.wills[client] == nil && !srv.closing {
+			srv.postpone(client, revision, w, willTime)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package nsq
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	client "github.com/nsqio/go-nsq"
+
+	"github.com/spillgate/spillgate/broker/access"
+	"github.com/spillgate/spillgate/broker/backplane"
+	"github.com/spillgate/spillgate/broker/engine"
+)
+
+// startNode starts a node that stores. It ends with the test, or by stop.
+func startNode(t *testing.T, cfg backplane.Config, limits ...Limits) (srv *Server, p *backplane.Plane, addr string, stop func()) {
+	t.Helper()
+	book, err := access.New(access.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = backplane.New(cfg, slog.New(slog.DiscardHandler))
+	hub := engine.New(engine.Config{Forward: p, Log: p, Watch: p, Shared: true})
+	srv = NewServer(hub, book, append(limits, Limits{})[0], slog.New(slog.DiscardHandler))
+	srv.Join(p)
+	done, ended := make(chan struct{}), sync.Once{}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = func() {
+		ended.Do(func() {
+			l.Close()
+			<-done
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if err := srv.Shutdown(ctx); err != nil {
+				t.Errorf("Shutdown: %v", err)
+			}
+			p.Close()
+			hub.Close()
+		})
+	}
+	err = p.Open(t.Context(), hub)
+	go func() { _ = srv.Serve(l, nil); close(done) }()
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv, p, l.Addr().String(), stop
+}
+
+// Where messages are stored, a channel is one of all nodes: each message goes to one consumer, to another one if that goes, and waits
+// for one, also while no process is there.
+func TestStoredChannel(t *testing.T) {
+	cfg := backplane.Config{Node: "n1", Data: t.TempDir(), Listen: "127.0.0.1:0"}
+	srv, plane, addr, stop := startNode(t, cfg)
+	other, _, elsewhere, stopOther := startNode(t, backplane.Config{Node: "n2", URL: plane.ClientURL()})
+	var here, there bag
+	stopHere := consumer(t, addr, "a.b", "c", here.put)
+	stopThere := consumer(t, elsewhere, "a.b", "c", there.put)
+	await(t, "two consumers that are ready", func() bool { return ready(srv) == 1 && ready(other) == 1 })
+	p := producer(t, elsewhere)
+	var want []string
+	publish := func(n int) {
+		t.Helper()
+		for range n {
+			want = append(want, fmt.Sprintf("m%02d", len(want)))
+			if err := p.Publish("a.b", []byte(want[len(want)-1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish(20)
+	await(t, "all messages", func() bool { return here.len()+there.len() >= 20 })
+	if got := slices.Concat(here.sorted(), there.sorted()); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("got %q", got)
+	}
+	await(t, "all messages to be finished", func() bool { return held(srv)+held(other) == 0 })
+	stopHere()
+	stuck := newPeer(t, addr)
+	stuck.say("SUB a.b d\nRDY 5\n") // a channel of its own, whose messages it does not finish
+	stuck.want(frameResponse, "OK")
+	publish(2)
+	stuck.next()
+	stuck.next()
+	stuck.nc.Close()
+	var rest bag
+	stopRest := consumer(t, elsewhere, "a.b", "d", rest.put)
+	await(t, "what another consumer has left", func() bool { return fmt.Sprint(rest.sorted()) == fmt.Sprint(want[20:]) })
+	await(t, "all messages to be finished", func() bool { return there.len()+here.len() == 22 && held(srv)+held(other) == 0 })
+	stopThere()
+	stopRest()
+	stopOther()
+	p = producer(t, addr)
+	publish(3)
+	stop()
+	srv, _, addr, _ = startNode(t, cfg)
+	var late bag
+	consumer(t, addr, "a.b", "c", late.put)
+	await(t, "what came before", func() bool { return fmt.Sprint(late.sorted()) == fmt.Sprint(want[22:]) })
+	await(t, "all messages to be finished", func() bool { return held(srv) == 0 })
+}
+
+// A message is requeued at its node, and comes again.
+func TestStoredAgain(t *testing.T) {
+	srv, _, addr, _ := startNode(t, backplane.Config{Node: "n1", Data: t.TempDir()})
+	attempts := make(chan uint16, 10)
+	consumer(t, addr, "a", "c", func(m *client.Message) error {
+		attempts <- m.Attempts
+		if m.Attempts < 3 {
+			m.RequeueWithoutBackoff(0)
+		}
+		return nil
+	})
+	await(t, "the consumer is ready", func() bool { return ready(srv) == 1 })
+	if err := producer(t, addr).Publish("a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	for want := range uint16(3) {
+		if got := <-attempts; got != want+1 {
+			t.Fatalf("attempt %d came as %d", want+1, got)
+		}
+	}
+	await(t, "it is finished", func() bool { return held(srv) == 0 })
+}
+
+// One user makes as many stored channels as may be, and no more; others, and ephemeral ones, do not count.
+func TestStoredChannelsAreLimited(t *testing.T) {
+	_, _, addr, _ := startNode(t, backplane.Config{Node: "n1", Data: t.TempDir()}, Limits{Stored: 1})
+	for _, tt := range []struct{ topic, channel, want string }{{"a", "c", "OK"}, {"a", "c", "OK"}, {"a", "e#ephemeral", "OK"}, {"b", "c", "E_BAD_CHANNEL the user has 1 channels that are stored, as many as may be"}} {
+		p, kind := newPeer(t, addr), frameResponse
+		if tt.want != "OK" {
+			kind = frameError
+		}
+		p.say("SUB " + tt.topic + " " + tt.channel + "\n")
+		p.want(kind, tt.want)
+	}
+}
