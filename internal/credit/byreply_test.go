@@ -278,3 +278,35 @@ func TestWhoHearsGrantsDoesNotShieldTheSilent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNothingIsGrantedForAWhile: a client that has no window, and more requests at the server than that, gives back what it
+// has not: its reply says when it may ask all the same. With "at once", a client of a simulated world sent all 23 requests
+// that waited in it.
+func TestNothingIsGrantedForAWhile(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 40 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, hasty, waits := p.Register(0), p.Register(0), p.Register(0)
+	for _, c := range []*Client{hasty, waits} {
+		p.ByReply(c, true)
+		p.setWindow(0, c, 0)
+	}
+	p.OnDemand(0, waits, 1)
+	p.setWindow(0, holder, 8)
+	p.SetTotal(0, 1)
+	for range 3 {
+		p.OnRequest(0, hasty, 2)
+	}
+	if p.free() >= 0 || p.waiting() == 0 {
+		t.Fatalf("%d credits are free and %d clients wait, want too few credits", p.free(), p.waiting())
+	}
+	for i := range 3 {
+		if g := p.OnReply(mono.Time(i), hasty); g.Window == 0 && g.Revive <= 0 {
+			t.Errorf("reply %d: no credit, and the client may ask after %v, want later", i, g.Revive)
+		}
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}

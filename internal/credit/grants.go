@@ -94,7 +94,7 @@ func (p *Pool) reply(now mono.Time, c *Client, refused bool) {
 		w--
 	}
 	w = p.bound(now, c, w)
-	if w == 0 && c.byReply {
+	if w <= 0 && c.byReply {
 		w = p.callUp(now, c, free, refused)
 	}
 	// Not under what is pending, which the client cannot take back. A client
