@@ -42,6 +42,7 @@ func (p *Pool) Left(now mono.Time, c *Client) {
 		return
 	}
 	p.hear(now, c)
+	p.silent = false
 	p.leave(c)
 	p.undrain(c)
 	p.drainIfEmpty(c)
