@@ -335,3 +335,26 @@ func TestTheLineToAskEnds(t *testing.T) {
 		t.Errorf("the next client that asks is to come after %v, where all others come after %v at most", last, most)
 	}
 }
+
+// TestWhoIsToldToAskIsToldATime: a client that nothing was told yet, and one whose time to ask comes in a moment, are told to wait for
+// an interval all the same: without, a wallet sends all that it has unasked.
+func TestWhoIsToldToAskIsToldATime(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.Register(0)
+	p.ByReply(c, true)
+	p.setWindow(0, c, 0)
+	p.SetTotal(0, 0)
+	if g := p.grant(c); g.Revive < p.cfg.Interval {
+		t.Errorf("who was told nothing yet is told to ask after %v, expected an interval at least", g.Revive)
+	}
+	p.OnRequest(0, c, 9)
+	p.OnRequest(0, c, 9)
+	p.reply(0, c, true)
+	p.reply(c.due-1, c, true)
+	if g := p.grant(c); g.Revive < p.cfg.Interval {
+		t.Errorf("who is to ask in a moment is told to ask after %v, expected an interval at least", g.Revive)
+	}
+}
