@@ -343,17 +343,20 @@ func TestWhoIsToldToAskIsToldATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := p.Register(0)
+	holder, c := p.Register(0), p.Register(0)
 	p.ByReply(c, true)
 	p.setWindow(0, c, 0)
-	p.SetTotal(0, 0)
+	p.setWindow(0, holder, 1)
+	p.SetTotal(0, 1)
 	if g := p.grant(c); g.Revive < p.cfg.Interval {
 		t.Errorf("who was told nothing yet is told to ask after %v, expected an interval at least", g.Revive)
 	}
 	p.OnRequest(0, c, 9)
 	p.OnRequest(0, c, 9)
 	p.reply(0, c, true)
-	p.reply(c.due-1, c, true)
+	if p.reply(c.due-1, c, true); c.window != 0 {
+		t.Fatalf("the client has %d credits, expected none", c.window)
+	}
 	if g := p.grant(c); g.Revive < p.cfg.Interval {
 		t.Errorf("who is to ask in a moment is told to ask after %v, expected an interval at least", g.Revive)
 	}
