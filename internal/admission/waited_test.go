@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -34,15 +35,7 @@ func TestWaitAtTheClientCounts(t *testing.T) {
 func TestSpentAtTheClient(t *testing.T) {
 	g := fixed(t, 2)
 	objective, now := g.Objective(), mono.Time(time.Hour)
-	for range 2 * decideEvery {
-		k := &Ticket{}
-		k.Deadline = mono.Never
-		if v := g.Arrive(now, k); v != Run {
-			t.Fatalf("a request at an idle gate: %v, want run", v)
-		}
-		now = now.Add(objective / 2)
-		g.Leave(now, k, work.Done)
-	}
+	now = learn(t, g, now, objective/2)
 	for _, tt := range []struct {
 		waited, deadline time.Duration // in hundredths of the objective; 0: no deadline
 		refused          float64       // share of the arrivals of late
@@ -71,4 +64,61 @@ func TestSpentAtTheClient(t *testing.T) {
 			now = now.Add(objective)
 		}
 	}
+}
+
+// TestTheSocketIsNoWaitAtTheClient: what was sent at once is not refused by estimate while a slot is free, also if it lay in a socket for long.
+func TestTheSocketIsNoWaitAtTheClient(t *testing.T) {
+	g := fixed(t, 2)
+	objective, now := g.Objective(), mono.Time(time.Hour)
+	now = learn(t, g, now, objective*7/10)
+	g.OnLag(now, objective*2/5)
+	g.demand.refused, g.demand.idle = 1, now
+	k := &Ticket{Waited: objective / 10}
+	k.Deadline = mono.Never
+	if v := g.Arrive(now, k); v != Shed {
+		t.Errorf("after a wait at the client, and in the socket: %v, want shed", v)
+	}
+	g.demand.refused = 1
+	k = &Ticket{Arrived: now}
+	k.Deadline = mono.Never
+	if v := g.Arrive(now, k); v != Run {
+		t.Errorf("after a wait in the socket alone: %v (%v), want run", v, k.Reason())
+	}
+}
+
+// TestByDeadlineWhoHasLittleLeftDoesNotWait: where the order is by deadline, who waited at its client goes before those that wait here.
+func TestByDeadlineWhoHasLittleLeftDoesNotWait(t *testing.T) {
+	for order, want := range map[schedule.Order]Verdict{schedule.FIFO: Shed, schedule.EDF: Wait} {
+		g := fixed(t, 1, func(c *Config) { c.Schedule.Order = order })
+		objective, now := g.Objective(), mono.Time(time.Hour)
+		now = learn(t, g, now, objective*3/10)
+		g.pace.gap.value = float64(objective * 3 / 10) // nothing has waited yet
+		for range 2 {
+			k := &Ticket{}
+			k.Deadline = now.Add(objective)
+			if v := g.Arrive(now, k); v == Shed {
+				t.Fatalf("%v: the slot is free, or one waits: %v", order, k.Reason())
+			}
+		}
+		k := &Ticket{Waited: objective * 3 / 10}
+		k.Deadline = now.Add(objective * 7 / 10)
+		if v := g.Arrive(now, k); v != want {
+			t.Errorf("%v: one with 70 of 100 ms left, behind two of 30 ms: %v (%v), want %v", order, v, k.Reason(), want)
+		}
+	}
+}
+
+// learn has a gate serve requests of one length, and returns when they have ended.
+func learn(t *testing.T, g *Gate, now mono.Time, length time.Duration) mono.Time {
+	t.Helper()
+	for range 2 * decideEvery {
+		k := &Ticket{}
+		k.Deadline = mono.Never
+		if v := g.Arrive(now, k); v != Run {
+			t.Fatalf("a request at an idle gate: %v, want run", v)
+		}
+		now = now.Add(length)
+		g.Leave(now, k, work.Done)
+	}
+	return now
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // flood is a server that works on nine requests for 80 ms each and refuses others at once, and fifty clients that hear
@@ -276,6 +277,88 @@ func TestWhoHearsGrantsDoesNotShieldTheSilent(t *testing.T) {
 	turn(t, p, now, silent, waits)
 	if err := p.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhoHearsGrantsAgainNeedNotAsk: a client that was told to ask, and then opened a way for grants, waits for a credit only
+// while it says that it has something ready.
+func TestWhoHearsGrantsAgainNeedNotAsk(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, c := p.Register(0), p.Register(0)
+	p.ByReply(c, true)
+	p.setWindow(0, c, 0)
+	p.SetTotal(0, 1)
+	p.OnRequest(0, holder, 3)
+	p.OnRequest(0, c, 3)
+	var g wire.Grant
+	if p.Reply(0, c, true, true, false, &g); g.Window != 0 || c.due == 0 {
+		t.Fatalf("the client has %d credits and was not told to ask, expected 0 and an instant", g.Window)
+	}
+	p.ByReply(c, false)
+	p.OnDemand(0, c, 0)
+	if clients, hungry := p.Drained(); clients != 1 || hungry != 0 {
+		t.Errorf("%d clients have nothing and %d of them wait, expected 1 and 0", clients, hungry)
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheLineToAskEnds: when a flood of requests that ask is over, one that asks then is told to come soon, and not after all that
+// could have come before it.
+func TestTheLineToAskEnds(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := make([]*Client, 200)
+	for i := range clients {
+		clients[i] = p.Register(0)
+		p.ByReply(clients[i], true)
+		p.setWindow(0, clients[i], 0)
+	}
+	p.SetTotal(0, 0)
+	p.rate = 1000 // so each waits for less than askEvery for each other one
+	now, most := mono.Time(0), time.Duration(0)
+	for range 50 {
+		for _, c := range clients {
+			p.OnRequest(now, c, 1)
+			p.reply(now, c, true)
+			most = max(most, c.again)
+		}
+		now = now.Add(most)
+	}
+	if last := p.askAt.Sub(now); last > 2*most {
+		t.Errorf("the next client that asks is to come after %v, where all others come after %v at most", last, most)
+	}
+}
+
+// TestWhoIsToldToAskIsToldATime: a client that nothing was told yet, and one whose time to ask comes in a moment, are told to wait for
+// an interval all the same: without, a wallet sends all that it has unasked.
+func TestWhoIsToldToAskIsToldATime(t *testing.T) {
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, c := p.Register(0), p.Register(0)
+	p.ByReply(c, true)
+	p.setWindow(0, c, 0)
+	p.setWindow(0, holder, 1)
+	p.SetTotal(0, 1)
+	if g := p.grant(c); g.Revive < p.cfg.Interval {
+		t.Errorf("who was told nothing yet is told to ask after %v, expected an interval at least", g.Revive)
+	}
+	p.OnRequest(0, c, 9)
+	p.OnRequest(0, c, 9)
+	p.reply(0, c, true)
+	if p.reply(c.due-1, c, true); c.window != 0 {
+		t.Fatalf("the client has %d credits, expected none", c.window)
+	}
+	if g := p.grant(c); g.Revive < p.cfg.Interval {
+		t.Errorf("who is to ask in a moment is told to ask after %v, expected an interval at least", g.Revive)
 	}
 }
 

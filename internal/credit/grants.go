@@ -42,6 +42,7 @@ func (p *Pool) Left(now mono.Time, c *Client) {
 		return
 	}
 	p.hear(now, c)
+	p.silent = false
 	p.leave(c)
 	p.undrain(c)
 	p.drainIfEmpty(c)
@@ -136,7 +137,7 @@ func (p *Pool) grant(c *Client) wire.Grant {
 	c.seq++
 	quiet := p.quiet
 	if c.byReply && c.window == 0 {
-		quiet = c.again
+		quiet = max(c.again, p.cfg.Interval) // or all that it has ready is sent unasked, one by one
 	}
 	return wire.Grant{Epoch: p.cfg.Epoch, Seq: c.seq, Window: uint32(c.window), Revive: quiet, Objective: p.cfg.Objective}
 }

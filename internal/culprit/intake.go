@@ -29,7 +29,7 @@ const longestBacklog = 20
 func (e *Engine) intake() intake {
 	n := &e.normal
 	now, left := e.recent.throughput(), n.left(&e.recent)*n.throughput
-	if n.seen < settled || now > left-n.left(&e.recent)*n.noise {
+	if n.seen < settled || now >= left || now > left-n.left(&e.recent)*n.noise {
 		return intake{}
 	}
 	builds := float64(e.cfg.Objective) * min(left/(left-now), longestBacklog)

@@ -61,7 +61,7 @@ func TestABacklogTakesTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.met, e.view.dt = mono.Time(10*time.Second), 20*time.Millisecond
-	e.normal = normal{seen: learning, throughput: 100, noise: 0.5}
+	e.normal = normal{seen: learning, throughput: 100, noise: 0.5, held: []float64{1}}
 	e.view.s = &Sample{}
 	for _, tt := range []struct {
 		now  float64 // requests per second
@@ -75,5 +75,9 @@ func TestABacklogTakesTime(t *testing.T) {
 	e.recent.done = 99.8
 	if in := e.intake(); in.normal != nil {
 		t.Error("within the noise nobody took anything")
+	}
+	e.normal.throughput, e.normal.noise, e.recent.done = 0, 0, 0
+	if in := e.intake(); in.normal != nil {
+		t.Errorf("what was taken since %v counts where never anything ended, expected nothing", in.since)
 	}
 }
