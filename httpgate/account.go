@@ -58,9 +58,10 @@ func Install(gate *live.Gate, s *http.Server, opts ...Option) {
 type connKey struct{}
 
 // conn is one connection and the accounts that it keeps open. It is also the context that those of its requests derive
-// from, so that a request which passes a gate with mode Off needs no context of its own: see live.Passing.
+// from, so that a request which passes a gate with mode Off needs no context of its own: see handler.pass.
 type conn struct {
 	context.Context
+	passing  atomic.Bool // it is of HTTP/1, and its request passes
 	addr     netip.Addr
 	once     sync.Once
 	peer     string // who answers for its clients, after once
@@ -72,8 +73,12 @@ type conn struct {
 // Value implements context.Context.
 func (c *conn) Value(key any) any {
 	switch key {
-	case connKey{}, live.ServingKey{}:
+	case connKey{}:
 		return c
+	case live.ServingKey{}:
+		if c.passing.Load() {
+			return c
+		}
 	}
 	return c.Context.Value(key)
 }

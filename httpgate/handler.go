@@ -59,10 +59,7 @@ type handler struct {
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	grpc := isGRPC(r.Header)
 	if h.passes(r, grpc) {
-		if !live.Serving(r.Context()) { // nobody tracks its connection
-			r = r.WithContext(live.Passing(r.Context()))
-		}
-		h.only.next.ServeHTTP(rw, r)
+		h.pass(rw, r)
 		return
 	}
 	from, _ := r.Context().Value(connKey{}).(*conn)
@@ -127,6 +124,21 @@ func (h *handler) passes(r *http.Request, grpc bool) bool {
 	_, tagged := r.Header[field]
 	_, ranked := r.Header[baggage]
 	return !tagged && !ranked
+}
+
+// pass has r served, which passes. Calls made for it know that they are not at the edge of the system. Over HTTP/1 the
+// connection says so while it serves r, else a copy of r does. Requests of the connection that no gate sees stay at the edge.
+func (h *handler) pass(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	switch c, _ := ctx.Value(connKey{}).(*conn); {
+	case live.Serving(ctx): // as a handler further out says
+	case c != nil && r.ProtoMajor == 1:
+		c.passing.Store(true)
+		defer c.passing.Store(false)
+	default:
+		r = r.WithContext(live.Passing(ctx))
+	}
+	h.only.next.ServeHTTP(w, r)
 }
 
 // serve has the request, which came by a connection, admitted by the gate of w's target, and served. It returns the

@@ -599,20 +599,51 @@ func TestOffPasses(t *testing.T) {
 	}
 }
 
-// A request that passes is handed on as it came, without a copy, if its connection is tracked: the connection's context
-// says that a server works on it. Of others a copy does.
+// A request of HTTP/1 that passes is handed on as it came, without a copy, if its connection is tracked: the connection's
+// context says that a server works on it. Of others a copy does.
 func TestOffPassesWithoutACopy(t *testing.T) {
 	gate := newGate(t, roomy(), nil)
 	gate.SetMode(live.Off)
 	for _, tracked := range []bool{false, true} {
-		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
-		if tracked {
-			r = r.WithContext(&conn{Context: r.Context()})
-		}
-		Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, got *http.Request) {
-			if (got == r) != tracked || !live.Serving(got.Context()) {
-				t.Errorf("tracked %v: the same request %v, serving %v", tracked, got == r, live.Serving(got.Context()))
+		for _, major := range []int{1, 2} {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+			if r.ProtoMajor = major; tracked {
+				r = r.WithContext(&conn{Context: r.Context()})
 			}
-		})).ServeHTTP(httptest.NewRecorder(), r)
+			Handler(gate, http.HandlerFunc(func(_ http.ResponseWriter, got *http.Request) {
+				if (got == r) != (tracked && major == 1) || !live.Serving(got.Context()) {
+					t.Errorf("HTTP/%d, tracked %v: the same request %v, serving %v", major, tracked, got == r, live.Serving(got.Context()))
+				}
+			})).ServeHTTP(httptest.NewRecorder(), r)
+			if live.Serving(r.Context()) {
+				t.Errorf("HTTP/%d, tracked %v: the next request of the connection seems to be served", major, tracked)
+			}
+		}
+	}
+}
+
+// What a tracked server serves beside its gate is at the edge of the system: calls made for it are retried.
+func TestUngatedIsAtTheEdge(t *testing.T) {
+	gate := newGate(t, roomy(), nil)
+	var serving bool
+	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { serving = live.Serving(r.Context()) })
+	mux := http.NewServeMux()
+	mux.Handle("/gated", Handler(gate, next))
+	mux.Handle("/exempt", Handler(gate, next, Exempt(Paths("/exempt"))))
+	mux.Handle("/", next)
+	s := serve(t, mux)
+	for _, major := range []int{1, 2} {
+		b := base(t, major)
+		for range 2 {
+			for path, want := range map[string]bool{"/gated": true, "/exempt": false, "/other": false} {
+				r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if send(t, b, r); serving != want {
+					t.Errorf("HTTP/%d: %s is being served: %v", major, path, serving)
+				}
+			}
+		}
 	}
 }

@@ -179,7 +179,7 @@ type Health struct {
 	// load for a while.
 	Failures int
 	// Pause is the time to the first probe. It doubles with each that fails, up
-	// to 30 s, unless the upstream refused the connection at once. Default 1 s. Larger loses fewer requests to probes, smaller is
+	// to 30 s, unless the upstream refused the connection at once and Limits.Retries are allowed. Default 1 s. Larger loses fewer requests to probes, smaller is
 	// back sooner.
 	Pause time.Duration
 	// Check asks the upstreams themselves. Default off.

@@ -215,7 +215,9 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if what == connectFailed {
 		u.downUntil.Store(int64(live.Now().Add(unreachableFor)))
 	}
-	u.failed.add(string(what))
+	if _, is := err.(counted); !is || what == clientLeft {
+		u.failed.add(string(what))
+	}
 	if what == clientLeft {
 		// The client may be there all the same: to break a body off ends the request's context.
 		b.last(w.Header())

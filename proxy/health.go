@@ -87,7 +87,7 @@ type cause uint8
 
 const (
 	failing cause = iota // or out of reach, or it fails its checks
-	silent               // see silence; any answer brings it back
+	silent               // see silence; any answer that is no failure brings it back
 	tooLate              // see tardy; an answer in time brings it back
 )
 
@@ -97,7 +97,8 @@ const (
 // goes well. A probe that goes wrong, and one that leads nowhere, is followed by
 // another after a pause, twice as long if it went wrong.
 type health struct {
-	rule Health
+	rule   Health
+	goesOn bool // a request that cannot be sent goes to another upstream, see Limits.Retries
 
 	// isOut is out, for readers without the lock; written with the lock held.
 	isOut atomic.Bool
@@ -158,7 +159,7 @@ func (h *health) note(now, began mono.Time, r result, mayLeave func(r result) bo
 	}
 	switch {
 	case h.rule.Failures < 0:
-	case h.out && r == unreachable && now.Sub(began) <= h.rule.Pause/cheapProbe:
+	case h.out && r == unreachable && h.goesOn && now.Sub(began) <= h.rule.Pause/cheapProbe:
 		h.probe = now.Add(h.pause) // as soon as before: the request went to another upstream at once
 	case h.out:
 		h.pause = min(2*h.pause, longestPause)
@@ -247,7 +248,7 @@ func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	j.u.asks(began)
 	resp, err := (*j.u.calls.Load()).RoundTrip(r)
 	if err == nil {
-		j.u.silence.hears(live.Now())
+		j.u.silence.hears()
 	}
 	what := judge(r, resp, err)
 	if err == nil {

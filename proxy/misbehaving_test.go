@@ -152,3 +152,18 @@ func TestMisbehavingUpstreams(t *testing.T) {
 		}
 	}
 }
+
+// An answer whose body is malformed from its first byte on is one failure.
+func TestMalformedBodyIsOneFailure(t *testing.T) {
+	cfg := to("http://" + answers(t))
+	cfg.Limits.Retries = -1
+	p := start(t, cfg)
+	say := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxx\r\nok\r\n0\r\n\r\n"
+	if resp, _ := get(t, client(t, 1, nil), p.url+"/?say="+url.QueryEscape(say)); resp.StatusCode != http.StatusBadGateway {
+		t.Fatal(resp.Status)
+	}
+	u := p.state.Load().upstreams[0]
+	if kinds := u.failed.all(allKinds[:]...); kinds["truncated"] != 1 || kinds["reset"] != 0 {
+		t.Errorf("%v, expected one truncated", kinds)
+	}
+}

@@ -54,7 +54,7 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil && !passed:
 		resp.Body.Close()
-		u.fail(w, out, err)
+		u.fail(w, out, counted{err})
 		return
 	case err != nil:
 		resp.Body.Close()
@@ -76,6 +76,12 @@ func (u *upstream) pass(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
+
+// counted is an error of the body of an answer: who read it has counted it, unless its client left.
+type counted struct{ error }
+
+// Unwrap is for the package errors.
+func (c counted) Unwrap() error { return c.error }
 
 // dropTrailers takes out of trailers what cannot be among them.
 func dropTrailers(h http.Header) {

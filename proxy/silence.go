@@ -11,15 +11,17 @@ import (
 // lost database behind it, a firewall that drops packets) fails no request: its clients leave first, and that a client
 // leaves is no failure of an upstream. Because its requests are seldom over, it looks idle beside upstreams that work.
 //
-//	sent: 1 2 3 … n          n is Health.Failures or more, and the first is older than two objectives and a second,
-//	      └── no answer ──▶   and another upstream of the group has answered since: it is put out
+//	sent: 1 2 3 … n          n is Health.Failures or more, and the first is older than two objectives and a second:
+//	      └── no answer ──▶   it is put out once the others have given Health.Failures answers each, in the mean
 //
-// What is slow by nature, such as long polls, is slow at the other upstreams too; where chance has it that only the others
-// answer, the next answer brings the upstream back. Its methods may be called at once from any goroutine.
+// What is slow by nature, such as long polls, is slow at the other upstreams too: that so many of their answers come before
+// one of its own is no chance. If it was, the next answer brings the upstream back. Its methods may be called at once from
+// any goroutine.
 type silence struct {
-	since atomic.Int64 // mono.Time when the first request was sent that had no answer after it; 0: none
-	sent  atomic.Int64 // requests since the last answer began
-	heard atomic.Int64 // mono.Time when that was; 0: never
+	since   atomic.Int64 // mono.Time when the first request was sent that had no answer after it; 0: none
+	sent    atomic.Int64 // requests since the last answer began
+	answers atomic.Int64 // all that there were
+	others  atomic.Int64 // 1 + the answers of the others when it was first suspected; 0: it is not
 }
 
 const (
@@ -38,8 +40,11 @@ func (s *silence) asks(now mono.Time) (n int64, since mono.Time) {
 }
 
 // hears notes that an answer begins.
-func (s *silence) hears(now mono.Time) {
-	s.heard.Store(int64(now))
+func (s *silence) hears() {
+	s.answers.Add(1)
+	if s.others.Load() != 0 {
+		s.others.Store(0)
+	}
 	s.sent.Store(0)
 	s.since.Store(0) // after sent, so that requests are not counted from before the answer
 }
@@ -47,22 +52,30 @@ func (s *silence) hears(now mono.Time) {
 // asks notes that a request is sent to the upstream, and puts it out if it is silent.
 func (u *upstream) asks(now mono.Time) {
 	n, since := u.silence.asks(now)
-	most := u.health.rule.Failures
-	if most < 0 || n < int64(most) || since == 0 || now.Sub(since) < max(leastSilence, silentFor*u.gate.Objective()) {
+	most := int64(u.health.rule.Failures)
+	if most < 0 || n < most || since == 0 || now.Sub(since) < max(leastSilence, silentFor*u.gate.Objective()) ||
+		u.health.isOut.Load() || !u.othersAnswer(most) {
 		return
 	}
-	heard := func(o *upstream) *atomic.Int64 { return &o.silence.heard }
-	if u.health.leaveFor(silent, now, func(result) bool { return u.othersSince(since, heard) && u.leaves(failed) }) {
+	if u.health.leaveFor(silent, now, u.leaves) {
 		u.p.log.Warn("upstream out of rotation: it does not answer", "upstream", u.name, "requests", n, "silent", now.Sub(since))
 	}
 }
 
-// othersSince reports whether what is an instant of another upstream of the group comes after since.
-func (u *upstream) othersSince(since mono.Time, what func(*upstream) *atomic.Int64) bool {
+// othersAnswer reports whether the other upstreams of the group, if there are any, gave most answers each, in the mean, since
+// it was first asked in this silence.
+func (u *upstream) othersAnswer(most int64) bool {
+	sum, others := int64(0), int64(0)
 	for _, other := range u.p.state.Load().members(u.group) {
-		if other != u && mono.Time(what(other).Load()) > since {
-			return true
+		if other != u {
+			sum += other.silence.answers.Load()
+			others++
 		}
 	}
-	return false
+	before := u.silence.others.Load() - 1
+	if before < 0 || sum < before { // fewer if one left the group
+		u.silence.others.Store(sum + 1)
+		return false
+	}
+	return others > 0 && sum-before >= most*others
 }

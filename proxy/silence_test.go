@@ -39,7 +39,7 @@ func TestSilence(t *testing.T) {
 		for i := range 10 {
 			at = at.Add(100 * time.Millisecond)
 			if others {
-				all[1].silence.hears(at)
+				all[1].silence.hears()
 			}
 			if i < asked {
 				all[0].asks(at)
@@ -52,7 +52,10 @@ func TestSilence(t *testing.T) {
 	if run(10, true); out() {
 		t.Error("out after less than a second")
 	}
-	if run(3, true); !out() {
+	if run(5, true); out() {
+		t.Error("out after four answers of the other")
+	}
+	if run(1, true); !out() {
 		t.Error("not out although it answered nothing for more than a second while the other answered")
 	}
 	if _, due, _ := all[0].health.look(at.Add(time.Second)); !due {
@@ -68,10 +71,18 @@ func TestSilence(t *testing.T) {
 	}
 
 	for name, played := range map[string]func(){
-		"too few requests":     func() { run(3, true); run(0, true); run(1, true) },
-		"nobody answers":       func() { run(10, false); run(10, false); run(10, false) },
-		"it answers":           func() { run(10, true); all[0].silence.hears(at); run(10, true) },
-		"requests a while ago": func() { run(10, true); all[0].silence.hears(at); at = at.Add(time.Minute); run(9, true) },
+		"too few requests": func() { run(3, true); run(0, true); run(1, true) },
+		"nobody answers":   func() { run(10, false); run(10, false); run(10, false) },
+		"it answers":       func() { run(15, true); all[0].silence.hears(); run(10, true) },
+		"few answers": func() {
+			run(10, false)
+			run(10, false)
+			all[1].silence.hears()
+			run(10, false)
+			all[1].silence.hears()
+			run(10, false)
+		},
+		"requests a while ago": func() { run(10, true); all[0].silence.hears(); at = at.Add(time.Minute); run(9, true) },
 		"never":                func() { reset(-1); run(10, true); run(10, true); run(10, true) },
 	} {
 		reset(5)
@@ -145,7 +156,7 @@ func TestBlackHole(t *testing.T) {
 // Probes of an upstream that refuses connections at once cost nothing, so their pause does not grow. One that is not
 // reached in time costs its request that time.
 func TestProbesOfWhatRefusesConnections(t *testing.T) {
-	h := health{rule: Health{Failures: 5, Pause: time.Second}}
+	h := health{rule: Health{Failures: 5, Pause: time.Second}, goesOn: true}
 	at := mono.Time(time.Hour)
 	for i, tt := range []struct{ took, pause time.Duration }{
 		{0, time.Second}, {0, time.Second}, {time.Millisecond, time.Second}, {100 * time.Millisecond, time.Second},
@@ -156,5 +167,10 @@ func TestProbesOfWhatRefusesConnections(t *testing.T) {
 			t.Errorf("failure %d: a pause of %v, expected %v", i, h.pause, tt.pause)
 		}
 		at = at.Add(10 * time.Second)
+	}
+	// Where no request goes on to another upstream, each of them is lost.
+	h.goesOn = false
+	if h.note(at, at, unreachable, func(result) bool { return true }); h.pause != 4*time.Second {
+		t.Errorf("a pause of %v where there are no retries, expected 4 s", h.pause)
 	}
 }

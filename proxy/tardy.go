@@ -8,13 +8,14 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// tardy is what an upstream has answered too late. One whose every answer is late, while another upstream of its group
-// answers in time, serves nobody: its requests go to the others, and those that are too many for these are refused. It is
-// out until a probe, or a request from before, is answered in time. Where the others are late too, all stay, because late
-// answers are then all there is. Its methods may be called at once from any goroutine.
+// tardy is what an upstream has answered too late. One whose every answer is late, while every answer of another upstream of
+// its group is in time, serves nobody: its requests go to the others, and those that are too many for these are refused. It is
+// out until a probe, or a request from before, is answered in time. Where the others are late too, or kinds of requests are
+// late everywhere, all stay. Its methods may be called at once from any goroutine.
 type tardy struct {
 	row   atomic.Int64 // late answers since the last one in time
 	since atomic.Int64 // mono.Time when the first of them came
+	wells atomic.Int64 // answers in time since the last late one
 	well  atomic.Int64 // mono.Time when the last answer in time came; 0: never
 }
 
@@ -26,10 +27,14 @@ const longestTardy = 4
 func (t *tardy) answers(now mono.Time, late bool) int64 {
 	if !late {
 		t.well.Store(int64(now))
+		t.wells.Add(1)
 		if t.row.Load() != 0 {
 			t.row.Store(0)
 		}
 		return 0
+	}
+	if t.wells.Load() != 0 {
+		t.wells.Store(0)
 	}
 	n := t.row.Add(1)
 	if n == 1 {
@@ -50,14 +55,23 @@ func (u *upstream) timed(r *http.Request, began, now mono.Time) result {
 	}
 	late := now.Sub(began) > objective
 	n := u.tardy.answers(now, late)
-	if !late {
+	if !late || u.gate.Stats().Mode != live.Enforce { // else it is back with any answer
 		return wellDone
 	}
-	if most := u.health.rule.Failures; most > 0 && n >= int64(most) {
-		since := mono.Time(u.tardy.since.Load())
-		u.health.leaveFor(tooLate, now, func(result) bool {
-			return u.gate.Stats().Mode == live.Enforce && u.othersSince(since, func(o *upstream) *atomic.Int64 { return &o.tardy.well }) && u.leaves(failed)
-		})
+	if most := int64(u.health.rule.Failures); most > 0 && n >= most && !u.health.isOut.Load() && u.otherInTime(most) {
+		u.health.leaveFor(tooLate, now, u.leaves)
 	}
 	return wellButLate
+}
+
+// otherInTime reports whether the last answers of another upstream of the group, most of them or more, were all in time, and
+// the last of these came since the upstream is late.
+func (u *upstream) otherInTime(most int64) bool {
+	since := u.tardy.since.Load()
+	for _, other := range u.p.state.Load().members(u.group) {
+		if other != u && other.tardy.wells.Load() >= most && other.tardy.well.Load() > since {
+			return true
+		}
+	}
+	return false
 }

@@ -3,13 +3,16 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -47,6 +50,63 @@ func TestTardyHealth(t *testing.T) {
 	}
 	if _, back := h.note(at, at, wellButLate, spare); !back {
 		t.Error("a late answer is no answer to what failed")
+	}
+}
+
+// What is late by nature, or by chance, is so at the other upstream too: nobody is put out unless the other's answers are all
+// in time, and not in mode monitor.
+func TestTardyBesideOthers(t *testing.T) {
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: 100 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	for _, tt := range []struct {
+		name  string
+		other string // its answers while five of the first are late: in time or late
+		mode  live.Mode
+		out   bool
+	}{
+		{"one in time", "i", live.Enforce, false},
+		{"every second", "ilililililil", live.Enforce, false},
+		{"the last late", "iiiiiil", live.Enforce, false},
+		{"all late", "llllll", live.Enforce, false},
+		{"all in time", "liiiii", live.Enforce, true},
+		{"monitor", "liiiii", live.Monitor, false},
+		{"none", "", live.Enforce, false},
+	} {
+		gate.SetMode(tt.mode)
+		p := &Proxy{log: discard()}
+		var all []*upstream
+		for range 2 {
+			all = append(all, &upstream{p: p, gate: gate, health: health{rule: Health{Failures: 5, Pause: time.Second}}})
+		}
+		p.state.Store(&state{upstreams: all, groups: []*group{{upstreams: all}}})
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		at := mono.Time(time.Hour)
+		answers := func(u *upstream, took time.Duration) {
+			at = at.Add(time.Second)
+			u.timed(r, at.Add(-took), at)
+		}
+		answers(all[0], time.Second)
+		for _, how := range tt.other {
+			if how == 'i' {
+				answers(all[1], time.Millisecond)
+			} else {
+				answers(all[1], time.Second)
+			}
+		}
+		for range 4 {
+			answers(all[0], time.Second)
+		}
+		if all[0].health.out != tt.out || all[1].health.out {
+			t.Errorf("%s: out %v and %v, expected %v and false", tt.name, all[0].health.out, all[1].health.out, tt.out)
+		}
+		// In mode monitor a late answer is as good as any.
+		gate.SetMode(live.Monitor)
+		if what := all[0].timed(r, at.Add(-time.Second), at); what != wellDone {
+			t.Errorf("%s: a late answer in mode monitor is %d", tt.name, what)
+		}
 	}
 }
 

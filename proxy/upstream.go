@@ -93,7 +93,7 @@ func (p *Proxy) newUpstream(g *group, u Upstream, learned *live.Learned) (*upstr
 	for name := range cfg.shares() {
 		up.shared[name] = true
 	}
-	up.health.rule = cfg.Health
+	up.health.rule, up.health.goesOn = cfg.Health, cfg.Limits.Retries >= 0
 	if target.Scheme == "h2c" {
 		target.Scheme = "http"
 	}
