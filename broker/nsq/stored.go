@@ -121,12 +121,16 @@ func (ch *channel) draw(ctx context.Context) {
 	}
 }
 
-// room returns how many messages consumers take beside those that are ready. The channel's lock is held, as in all that follows without one.
+// room returns how many messages consumers take beside those that are ready, as far as the channel may hold them: none where it has its
+// bytes, which the last maxDraw messages may exceed. The channel's lock is held, as in all that follows without one.
 func (ch *channel) room() (n int) {
+	if ch.bytes >= ch.srv.limits.QueueBytes {
+		return 0
+	}
 	for _, c := range ch.consumers {
 		n += max(0, c.ready-c.flying)
 	}
-	return max(0, n-(len(ch.ready)-ch.first))
+	return max(0, min(n-(len(ch.ready)-ch.first), ch.srv.limits.Queue-ch.held))
 }
 
 // take takes a message that was drawn.
