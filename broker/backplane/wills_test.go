@@ -113,7 +113,7 @@ func TestWillOfNobody(t *testing.T) {
 // others when it is not any more.
 func TestWillsOfNodeThatIsBack(t *testing.T) {
 	home := New(Config{Node: "n1", Data: t.TempDir(), Listen: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
-	told := make(chan *Will, 1)
+	told := make(chan *Will, 10)
 	home.OnWill(func(_ context.Context, w *Will) bool { told <- w; return true })
 	open(t, home)
 	back := open(t, New(Config{Node: "n2", URL: home.ClientURL()}, slog.New(slog.DiscardHandler)))
