@@ -1,11 +1,13 @@
 package backplane
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +28,8 @@ import (
 //
 // Between a node that publishes and what it drops, another one may publish the same will again. Messages of QoS 1 and 2 the log takes
 // once for that reason; one of QoS 0 is published by the node that could drop it.
+//
+// A node that the others cannot hear is silent to them, though its clients are connected to it. Their wills are published then, once.
 
 // Will is what is kept of a client's will.
 type Will struct {
@@ -67,12 +71,16 @@ const (
 	// willGoneFor is how long it is kept that a will was dropped: clients may have another name each time. A node that does not hear of it
 	// finds out when it reads the will.
 	willGoneFor = time.Minute
-	// dropsAtOnce is how many wills are dropped at once: each takes a round trip.
-	dropsAtOnce = 16
+	// willsAtOnce is how many wills are read, published or dropped at once: each takes a round trip. After willsInTurn of a process it is
+	// asked again whether that is there, which may take aliveTime.
+	willsAtOnce, willsInTurn = 16, 256
+	// willFormat begins what is stored of a will. A node that knows no wills would take one without it for a session, which needs the whole
+	// log and has expired.
+	willFormat = "will 1 "
 )
 
 // OnWill says what becomes of a will whose node is gone: due publishes it, and calls DropWill when it is safe, or UndueWill when it cannot
-// be; it reports false where it did neither and never will. It must be called before Open.
+// be; it reports false where it did neither and never will. Several goroutines call it at once. It must be called before Open.
 func (p *Plane) OnWill(due func(ctx context.Context, w *Will) bool) { p.wills.due = due }
 
 // HasWill reports whether a will of a client is kept, as far as this node has heard.
@@ -88,7 +96,7 @@ func (p *Plane) HasWill(client string) bool {
 func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay time.Duration, state json.RawMessage) (before *Will, err error) {
 	key := willKeys + keyOf(client)
 	w := &Will{Client: client, Process: p.origin, Connection: connection, Delay: delay, State: state}
-	data, err := json.Marshal(w)
+	data, err := w.stored()
 	if err == nil && len(data) > maxSession {
 		err = fmt.Errorf("%d bytes, expected at most %d", len(data), maxSession)
 	}
@@ -192,7 +200,7 @@ func (p *Plane) SettleWills(ctx context.Context) {
 	drops := maps.Clone(p.wills.drops)
 	p.wills.mu.Unlock()
 	dropping, ctx := errgroup.WithContext(ctx)
-	dropping.SetLimit(dropsAtOnce)
+	dropping.SetLimit(willsAtOnce)
 	for key, w := range drops {
 		dropping.Go(func() error {
 			err := p.purgeWill(ctx, key, w.Revision)
@@ -232,11 +240,26 @@ func (p *Plane) loadWill(ctx context.Context, key string) (*Will, error) {
 	case err != nil:
 		return nil, err
 	}
+	return readWill(e.Value(), e.Revision())
+}
+
+// stored returns what is stored of a will.
+func (w *Will) stored() ([]byte, error) {
+	data, err := json.Marshal(w)
+	return append([]byte(willFormat), data...), err
+}
+
+// readWill reads what is stored.
+func readWill(stored []byte, revision uint64) (*Will, error) {
+	data, ok := bytes.CutPrefix(stored, []byte(willFormat))
+	if !ok {
+		return nil, fmt.Errorf("a will that begins with %.20q, expected %q: another version stored it", stored, willFormat)
+	}
 	w := &Will{}
-	if err := json.Unmarshal(e.Value(), w); err != nil {
+	if err := json.Unmarshal(data, w); err != nil {
 		return nil, err
 	}
-	w.Revision = e.Revision()
+	w.Revision = revision
 	return w, nil
 }
 
@@ -244,16 +267,16 @@ func (p *Plane) loadWill(ctx context.Context, key string) (*Will, error) {
 func (p *Plane) knowsWill(key string, m *follow.Message) {
 	p.wills.mu.Lock()
 	defer p.wills.mu.Unlock()
-	var w Will
-	if m.Headers().Get(deletedHeader) != "" || json.Unmarshal(m.Data(), &w) != nil {
+	w, err := readWill(m.Data(), m.Position)
+	if m.Headers().Get(deletedHeader) != "" || err != nil {
 		if old, ok := p.wills.all[key]; ok && p.wills.here[key] == old.Connection {
 			p.wills.here[key] = taken + old.Connection
 		}
 		delete(p.wills.all, key)
 		return
 	}
-	w.State, w.Revision = nil, m.Position
-	p.wills.all[key] = w
+	w.State = nil
+	p.wills.all[key] = *w
 }
 
 // aliveSubject is where a process answers that it is there.
@@ -328,52 +351,84 @@ func (p *Plane) dueWills(now time.Time) {
 		case !silent:
 			p.wills.silent[process] = now
 		default:
-			for _, w := range p.left(process, now.Sub(since)-p.willSilence) {
-				if p.ctx.Err() == nil {
-					p.dueWill(&w)
-				}
-			}
+			p.bequeath(process, p.left(process, now.Sub(since)-p.willSilence))
 		}
 	}
 }
 
-// left returns the wills of a process whose delays have passed.
+// left returns the wills of a process whose delays have passed, but for those that are being published.
 func (p *Plane) left(process uint64, passed time.Duration) (left []Will) {
 	p.wills.mu.Lock()
 	defer p.wills.mu.Unlock()
-	for _, w := range p.wills.all {
-		if w.Process == process && w.Delay <= passed {
+	for key, w := range p.wills.all {
+		if w.Process == process && w.Delay <= passed && p.wills.begun[key] != w.Revision {
 			left = append(left, w)
 		}
 	}
 	return left
 }
 
-// dueWill has a will published, unless that has begun.
-func (p *Plane) dueWill(known *Will) {
-	key := willKeys + keyOf(known.Client)
-	p.wills.mu.Lock()
-	begun := p.wills.begun[key] == known.Revision
-	p.wills.begun[key] = known.Revision
-	p.wills.mu.Unlock()
-	if begun {
-		return
+// bequeath has wills of a process published for as long as it is silent: a node that was cut off finds the others silent, and can read their
+// wills when it no longer is.
+func (p *Plane) bequeath(process uint64, left []Will) {
+	for some := range slices.Chunk(left, willsInTurn) {
+		if !p.bequeathSome(process, some) {
+			return // the rest the next time, unless the process is there
+		}
+		p.settleWills() // or the other nodes publish them, too
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, ackTime)
-	defer cancel()
-	w, err := p.loadWill(ctx, key)
-	if err == nil && w == nil {
-		p.wills.mu.Lock()
-		delete(p.wills.all, key)
-		delete(p.wills.begun, key)
-		p.wills.mu.Unlock()
-		return
-	}
-	if err == nil && w.Revision == known.Revision && p.wills.due != nil && p.wills.due(ctx, w) {
-		return
-	}
-	p.UndueWill(known)
 }
 
-// willKey returns the key of a will in the bucket of sessions.
+func (p *Plane) bequeathSome(process uint64, some []Will) bool {
+	ctx, cancel := context.WithTimeout(p.ctx, 5*aliveTime)
+	defer cancel()
+	wills, err := p.loadWills(ctx, some)
+	if err != nil || p.alive(p.ctx, process) || p.ctx.Err() != nil {
+		return false
+	}
+	var publishing errgroup.Group
+	publishing.SetLimit(willsAtOnce)
+	for _, w := range wills {
+		p.wills.mu.Lock()
+		p.wills.begun[willKeys+keyOf(w.Client)] = w.Revision
+		p.wills.mu.Unlock()
+		publishing.Go(func() error {
+			if p.wills.due == nil || !p.wills.due(ctx, w) {
+				p.UndueWill(w)
+			}
+			return nil
+		})
+	}
+	return publishing.Wait() == nil
+}
+
+// loadWills returns those of some wills that are stored still.
+func (p *Plane) loadWills(ctx context.Context, some []Will) ([]*Will, error) {
+	stored := make([]*Will, len(some))
+	loading, ctx := errgroup.WithContext(ctx)
+	loading.SetLimit(willsAtOnce)
+	for i, known := range some {
+		loading.Go(func() error {
+			key := willKeys + keyOf(known.Client)
+			w, err := p.loadWill(ctx, key)
+			switch {
+			case err != nil:
+				return err
+			case w == nil:
+				p.wills.mu.Lock()
+				defer p.wills.mu.Unlock()
+				if p.wills.all[key].Revision == known.Revision {
+					delete(p.wills.all, key)
+				}
+			case w.Revision == known.Revision:
+				stored[i] = w
+			}
+			return nil
+		})
+	}
+	err := loading.Wait()
+	return slices.DeleteFunc(stored, func(w *Will) bool { return w == nil }), err
+}
+
+// willKey reports whether a key in the bucket of sessions is that of a will.
 func willKey(key string) bool { return strings.HasPrefix(key, willKeys) }

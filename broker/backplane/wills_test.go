@@ -2,7 +2,10 @@ package backplane
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 )
@@ -104,4 +107,84 @@ func TestWillOfNobody(t *testing.T) {
 	delete(p.wills.here, willKeys+"c")
 	p.wills.mu.Unlock()
 	await(t, "it is dropped", func() bool { return !p.HasWill("c") })
+}
+
+// Of a node that is heard again nothing is told, though it was silent long enough: one that was cut off itself gets to read the wills of the
+// others when it is not any more.
+func TestWillsOfNodeThatIsBack(t *testing.T) {
+	home := New(Config{Node: "n1", Data: t.TempDir(), Listen: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
+	told := make(chan *Will, 10)
+	home.OnWill(func(_ context.Context, w *Will) bool { told <- w; return true })
+	open(t, home)
+	back := open(t, New(Config{Node: "n2", URL: home.ClientURL()}, slog.New(slog.DiscardHandler)))
+	back.keepWill(t, "c", "1", `1`)
+	await(t, "it is known", func() bool { return home.HasWill("c") })
+	left := home.left(back.origin, 0)
+	if len(left) != 1 {
+		t.Fatalf("it has left %d wills", len(left))
+	}
+	home.bequeath(back.origin, left)
+	if len(told) > 0 {
+		t.Error("it is told")
+	}
+	back.Close()
+	home.bequeath(back.origin, left)
+	if len(told) == 0 {
+		t.Error("it is not told when the node has gone")
+	}
+	if again := home.left(back.origin, 0); len(again) > 0 {
+		t.Error("it would be told twice")
+	}
+}
+
+// The wills of a node are told several at a time, each once.
+func TestManyWills(t *testing.T) {
+	p := opened(t)
+	const n = willsInTurn + 10
+	var mu sync.Mutex
+	told, here, both := map[string]int{}, 0, make(chan struct{})
+	p.OnWill(func(_ context.Context, w *Will) bool {
+		mu.Lock()
+		told[w.Client]++
+		if here++; here == 2 {
+			close(both)
+		}
+		mu.Unlock()
+		select {
+		case <-both:
+		case <-time.After(time.Minute):
+			t.Error("one is told after the other")
+		}
+		p.DropWill(w)
+		return true
+	})
+	for i := range n {
+		p.keepWill(t, fmt.Sprint("c", i), "1", `1`)
+	}
+	const gone = 7
+	await(t, "they are known", func() bool { return len(p.left(p.origin, 0)) == n })
+	p.bequeath(gone, p.left(p.origin, 0))
+	mu.Lock()
+	defer mu.Unlock()
+	for client, times := range told {
+		if times != 1 {
+			t.Errorf("%s is told %d times", client, times)
+		}
+	}
+	if len(told) != n {
+		t.Errorf("%d of %d are told", len(told), n)
+	}
+}
+
+// A node that knows no wills takes none for a session: it would keep the log for that, and purge it.
+func TestWillIsNoSession(t *testing.T) {
+	p := opened(t)
+	p.keepWill(t, "c", "1", `1`)
+	e, err := p.kv.Get(t.Context(), willKeys+"c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if json.Unmarshal(e.Value(), &Session{}) == nil {
+		t.Errorf("%q can be read as a session", e.Value())
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
 	"golang.org/x/sync/errgroup"
 
@@ -34,7 +35,7 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 		s.subs[f.Name] = sub
 		s.filters = append(s.filters, f)
 		if sub.Draws {
-			if err := s.srv.share(s, sub, poolKey{group, filter}); err != nil {
+			if err := s.srv.share(s, sub, poolKey{group, filter}, math.MaxInt); err != nil {
 				return err
 			}
 		}

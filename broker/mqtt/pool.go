@@ -53,20 +53,14 @@ func (s *session) maker() maker {
 	return maker{client: s.id}
 }
 
-// mayShare reports whether a session may make a shared subscription that it is not a member of yet.
-func (srv *Server) mayShare(s *session, key poolKey) bool {
-	srv.poolsMu.Lock()
-	defer srv.poolsMu.Unlock()
-	if srv.pools[key] != nil {
-		return true
-	}
-	n, by := 0, s.maker()
+// sharedBy returns how many shared subscriptions somebody has made here. The lock of pools is held.
+func (srv *Server) sharedBy(by maker) (n int) {
 	for _, p := range srv.pools {
 		if p.by == by {
 			n++
 		}
 	}
-	return n < srv.limits.Shared
+	return n
 }
 
 // member is a session in a pool.
@@ -93,13 +87,18 @@ func (o *owed) end(done bool) {
 	}
 }
 
-// share makes a session a member of a shared subscription, in place of what it was there.
-func (srv *Server) share(s *session, sub *engine.Subscription, key poolKey) error {
+// share makes a session a member of a shared subscription, in place of what it was there. It is packets.ErrQuotaExceeded where nobody here is a
+// member and the session's maker has made most of them.
+func (srv *Server) share(s *session, sub *engine.Subscription, key poolKey, most int) error {
 	srv.poolsMu.Lock()
-	p := srv.pools[key]
+	p, by := srv.pools[key], s.maker()
 	var from *backplane.Group
 	if p == nil {
+		full := srv.sharedBy(by) >= most
 		srv.poolsMu.Unlock()
+		if full {
+			return packets.ErrQuotaExceeded
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 		defer cancel()
 		var err error
@@ -117,8 +116,11 @@ func (srv *Server) share(s *session, sub *engine.Subscription, key poolKey) erro
 	switch {
 	case p != nil && from != nil: // another client was faster
 		from.Close()
+	case p == nil && srv.sharedBy(by) >= most: // others made as many meanwhile
+		from.Close()
+		return packets.ErrQuotaExceeded
 	case p == nil:
-		p = &pool{srv: srv, key: key, by: s.maker(), from: from, more: make(chan struct{}, 1), drawn: map[*backplane.Drawn]bool{}}
+		p = &pool{srv: srv, key: key, by: by, from: from, more: make(chan struct{}, 1), drawn: map[*backplane.Drawn]bool{}}
 		srv.pools[key] = p
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(context.Background())

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"testing"
@@ -131,4 +132,38 @@ func TestPoolSavedWithoutRoom(t *testing.T) {
 	near.Close()
 	b.End()
 	c.out.Close(0)
+}
+
+// The clients of one user make as many shared subscriptions as they may, also at once; those that are there, and those of others, are for them
+// as well.
+func TestSharedAreLimited(t *testing.T) {
+	srv, _ := startStored(t)
+	one, other := &session{srv: srv, id: "c", owner: "u"}, &session{srv: srv, id: "c", owner: "v"}
+	t.Cleanup(one.part)
+	t.Cleanup(other.part)
+	share := func(s *session, group string) error {
+		return srv.share(s, &engine.Subscription{Who: s, Group: group}, poolKey{group, "a"}, 2)
+	}
+	if err := share(other, "there"); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error, 10)
+	for i := range cap(made) {
+		go func() { made <- share(one, string(rune('a'+i))) }()
+	}
+	n := 0
+	for range cap(made) {
+		switch err := <-made; {
+		case err == nil:
+			n++
+		case !errors.Is(err, packets.ErrQuotaExceeded):
+			t.Error(err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d are made", n)
+	}
+	if err := share(one, "there"); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
 }

@@ -122,9 +122,6 @@ func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool,
 	if old == nil && len(c.session.subs) >= c.srv.limits.Subscriptions {
 		return nil, false, packets.ErrQuotaExceeded
 	}
-	if group != "" && c.srv.plane != nil && !c.srv.mayShare(c.session, poolKey{group, filter}) {
-		return nil, false, packets.ErrQuotaExceeded
-	}
 	s = &engine.Subscription{Who: c.session, QoS: f.Qos, NoLocal: f.NoLocal, AsPublished: f.RetainAsPublished, ID: uint32(f.Identifier), Group: group, Sender: c.session.sender}
 	s.Draws = group != "" && c.srv.plane != nil
 	if c.srv.hub.Subscribe(filter, s) != nil {
@@ -132,7 +129,7 @@ func (c *conn) add(f *packets.Subscription) (s *engine.Subscription, fresh bool,
 	}
 	if s.Draws {
 		c.batch.End() // what came before need not wait
-		err := c.srv.share(c.session, s, poolKey{group, filter})
+		err := c.srv.share(c.session, s, poolKey{group, filter}, c.srv.limits.Shared)
 		c.alive(time.Now()) // however long that took
 		if err != nil {
 			c.srv.hub.Unsubscribe(s)

@@ -38,7 +38,7 @@ type Limits struct {
 	// ChannelExpiry is how long a channel lives without consumers. Default one day.
 	ChannelExpiry time.Duration
 	// Queue is the most messages of one channel that are not finished. Default 10,000.
-	// What comes beyond is dropped and counted.
+	// What comes beyond is dropped and counted, or waits where it is stored.
 	Queue int
 	// QueueBytes is the most bytes of those. Default 16 MiB.
 	QueueBytes int

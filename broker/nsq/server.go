@@ -127,13 +127,24 @@ func (srv *Server) join(c *conn, topic, name []byte) (*channel, error) {
 	return ch, nil
 }
 
-// make makes a channel, unless another client is faster. The lock is held, but not while NATS is asked.
-func (srv *Server) make(key channelKey, by string) (*channel, error) {
-	if len(srv.channels) >= srv.limits.Channels || srv.closing {
-		return nil, fatal("E_BAD_CHANNEL", "there are %d channels, as many as may be", len(srv.channels))
+// mayMake returns why a user makes no further channel. The lock is held.
+func (srv *Server) mayMake(key channelKey, by string) error {
+	if srv.closing {
+		return fatal("E_BAD_CHANNEL", "the server ends")
+	}
+	if n := len(srv.channels); n >= srv.limits.Channels {
+		return fatal("E_BAD_CHANNEL", "there are %d channels, as many as may be", n)
 	}
 	if n := srv.storedOf(by); srv.stores(key) && n >= srv.limits.Stored {
-		return nil, fatal("E_BAD_CHANNEL", "the user has %d channels that are stored, as many as may be", n)
+		return fatal("E_BAD_CHANNEL", "the user has %d channels that are stored, as many as may be", n)
+	}
+	return nil
+}
+
+// make makes a channel, unless another client is faster. The lock is held, but not while NATS is asked.
+func (srv *Server) make(key channelKey, by string) (*channel, error) {
+	if err := srv.mayMake(key, by); err != nil {
+		return nil, err
 	}
 	srv.mu.Unlock()
 	from, err := srv.open(key)
@@ -142,7 +153,10 @@ func (srv *Server) make(key channelKey, by string) (*channel, error) {
 		return nil, err
 	}
 	ch := srv.channels[key]
-	if ch == nil && !srv.closing {
+	if ch == nil {
+		err = srv.mayMake(key, by) // others may have been faster
+	}
+	if ch == nil && err == nil {
 		ch = newChannel(srv, key)
 		ch.by = by
 		if from != nil {
@@ -156,8 +170,6 @@ func (srv *Server) make(key channelKey, by string) (*channel, error) {
 			return ch, nil
 		}
 		ch, err = nil, fatal("E_BAD_CHANNEL", "%v", err)
-	} else if ch == nil {
-		err = fatal("E_BAD_CHANNEL", "the server ends")
 	}
 	if from != nil {
 		from.Close()

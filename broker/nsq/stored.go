@@ -25,6 +25,8 @@ type source struct {
 	*backplane.Group
 	more chan struct{} // has one element after consumers may take more
 	stop context.CancelFunc
+	// pause ends the draw at hand; guarded by the channel's lock.
+	pause context.CancelFunc
 }
 
 const (
@@ -77,7 +79,7 @@ func (srv *Server) open(key channelKey) (*backplane.Group, error) {
 // drawFrom begins to draw. The server's lock is held, and nobody has joined yet.
 func (ch *channel) drawFrom(g *backplane.Group) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ch.from = &source{Group: g, more: make(chan struct{}, 1), stop: cancel}
+	ch.from = &source{Group: g, more: make(chan struct{}, 1), stop: cancel, pause: func() {}}
 	ch.srv.drawing.Go(func() { ch.draw(ctx) })
 	ch.srv.drawing.Go(func() { ch.hold(ctx) })
 }
@@ -92,21 +94,25 @@ func (s *source) end() {
 func (ch *channel) draw(ctx context.Context) {
 	b := ch.srv.hub.NewBatch()
 	for ctx.Err() == nil {
+		drawing, cancel := context.WithCancel(ctx)
 		ch.mu.Lock()
 		n := ch.room()
+		ch.from.pause = cancel
 		ch.mu.Unlock()
 		if n == 0 {
+			cancel()
 			select {
 			case <-ctx.Done():
 			case <-ch.from.more:
 			}
 			continue
 		}
-		err := ch.from.Draw(ctx, min(n, maxDraw), func(_ context.Context, m *engine.Message, d *backplane.Drawn) {
+		err := ch.from.Draw(drawing, min(n, maxDraw), func(_ context.Context, m *engine.Message, d *backplane.Drawn) {
 			b.Begin(live.Now())
 			defer b.End()
 			ch.take(b, m, d)
 		})
+		cancel()
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -121,12 +127,16 @@ func (ch *channel) draw(ctx context.Context) {
 	}
 }
 
-// room returns how many messages consumers take beside those that are ready. The channel's lock is held, as in all that follows without one.
+// room returns how many messages consumers take beside those that are ready, as far as the channel may hold them: none where it has its
+// bytes, which the last maxDraw messages may exceed. The channel's lock is held, as in all that follows without one.
 func (ch *channel) room() (n int) {
+	if ch.bytes >= ch.srv.limits.QueueBytes {
+		return 0
+	}
 	for _, c := range ch.consumers {
 		n += max(0, c.ready-c.flying)
 	}
-	return max(0, n-(len(ch.ready)-ch.first))
+	return max(0, min(n-(len(ch.ready)-ch.first), ch.srv.limits.Queue-ch.held))
 }
 
 // take takes a message that was drawn.
@@ -174,8 +184,10 @@ func (ch *channel) hold(ctx context.Context) {
 	}
 }
 
-// back gives back what was drawn, when there are no consumers any more.
+// back gives back what was drawn, when there are no consumers any more, and draws no more: NATS forgets what was given back when it is started
+// again, and waits for it.
 func (ch *channel) back() {
+	ch.from.pause()
 	var deferred []*message
 	for _, m := range ch.due {
 		if m.drawn != nil {

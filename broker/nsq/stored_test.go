@@ -141,3 +141,61 @@ func TestStoredChannelsAreLimited(t *testing.T) {
 		p.want(kind, tt.want)
 	}
 }
+
+// Also users that are faster than NATS make no more.
+func TestStoredChannelsAreLimitedAtOnce(t *testing.T) {
+	srv, _, addr, _ := startNode(t, backplane.Config{Node: "n1", Data: t.TempDir()}, Limits{Stored: 2})
+	var peers []*peer
+	for i := range 10 {
+		p := newPeer(t, addr)
+		p.say(fmt.Sprintf("SUB a c%d\n", i))
+		peers = append(peers, p)
+	}
+	made := 0
+	for _, p := range peers {
+		if kind, _ := p.next(); kind == frameResponse {
+			made++
+		}
+	}
+	if made != 2 {
+		t.Errorf("%d channels are made", made)
+	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if n := len(srv.channels); n != 2 {
+		t.Errorf("there are %d channels", n)
+	}
+}
+
+// A channel holds as many messages as it may, whatever its consumers would take; the rest waits where it is stored.
+func TestStoredChannelHolds(t *testing.T) {
+	for _, limits := range []Limits{{Queue: 3}, {QueueBytes: 3}} {
+		srv, _, addr, _ := startNode(t, backplane.Config{Node: "n1", Data: t.TempDir()}, limits)
+		c := newPeer(t, addr)
+		c.say("SUB a c\nRDY 1\n")
+		c.want(frameResponse, "OK")
+		p := producer(t, addr)
+		var ids []string
+		for i := range 6 {
+			if err := p.Publish("a", []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if i < 3 {
+				_, m := c.next()
+				ids = append(ids, m[10:10+idSize])
+				c.say(fmt.Sprintf("RDY %d\n", i+2))
+			}
+		}
+		c.say("RDY 100\n" + pub("b", "x"))
+		c.want(frameResponse, "OK")
+		for i, id := range ids {
+			if n := held(srv); n != 3 && (i == 0 || limits.Queue > 0) { // there is room for all once bytes are free
+				t.Errorf("%+v: it holds %d messages after %d are finished", limits, n, i)
+			}
+			c.say("FIN " + id + "\n")
+			if kind, m := c.next(); kind != frameMessage || m[10+idSize:] != "x" {
+				t.Fatalf("got %q", m)
+			}
+		}
+	}
+}
