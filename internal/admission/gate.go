@@ -137,10 +137,7 @@ func (g *Gate) expect(now mono.Time, class work.Class, flow int, whom uint64) ti
 	if oldest == nil && g.limit.Free() {
 		return 0
 	}
-	// In an overload that goes on, other senders whose turns come before have more by then. Without that, handlers of 2 ms
-	// that took up the only core refused requests after 36 of 40 ms, at twice the capacity, in place of 11 (simulation);
-	// with all of it in bursts as well, random services lost 0.2 % of the goodput.
-	ahead := g.queue.Ahead(class, flow, whom, g.worth.overload.lasting) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
+	ahead := g.queue.Ahead(class, flow, whom) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
 	wait := time.Duration(g.pace.gap.value * float64(ahead))
 	if oldest != nil {
 		// Should departures have stopped, that tells before the length of the

@@ -2,13 +2,12 @@ package schedule
 
 import "github.com/spillgate/spillgate/internal/work"
 
-// Ahead returns how many tasks are served before one of that class, workflow and sender that is pushed now, if all cost
-// the same: of those that wait, and, where senders take turns, of those that come later and have an earlier turn. later,
-// from 0 to 1, is how much of these counts: 0 if nothing else comes, 1 if each sender that waits always has more. All
+// Ahead returns how many of the waiting tasks are served before one of that class,
+// workflow and sender that is pushed now, if all cost the same and nothing else comes. All
 // of its own workflow whose turns are no later count, whatever the order: who is refused for what waits ahead
 // of him must not be better off by a key that anybody can claim. It takes time
 // linear in the number of workflows that have tasks waiting, and in the turns that the sender has before.
-func (q *Queue) Ahead(class work.Class, workflow int, sender uint64, later float64) int {
+func (q *Queue) Ahead(class work.Class, workflow int, sender uint64) int {
 	leaf := q.known(class, workflow)
 	if leaf == nil { // nothing of it waits, or ever did
 		if workflow < 0 || workflow >= q.cfg.Workflows {
@@ -21,7 +20,7 @@ func (q *Queue) Ahead(class work.Class, workflow int, sender uint64, later float
 	}
 	own := leaf.waiting
 	if leaf.rota != nil {
-		own = leaf.rota.ahead(sender, own, later)
+		own = leaf.rota.ahead(sender, own)
 	}
 	return beside(leaf.parent, leaf, float64(leaf.quantum), own)
 }

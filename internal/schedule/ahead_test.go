@@ -38,7 +38,7 @@ func TestAhead(t *testing.T) {
 				q.Push(1, &Task{Class: k.class, Workflow: k.workflow, Deadline: 1 << 60})
 			}
 		}
-		if got := q.Ahead(c.of.class, c.of.workflow, 0, 0); got != c.want {
+		if got := q.Ahead(c.of.class, c.of.workflow, 0); got != c.want {
 			t.Errorf("%s: %d ahead, want %d", c.what, got, c.want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestNothingIsAheadInAnEmptyQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := q.Ahead(work.Default, 3, 0, 0); got != 0 {
+	if got := q.Ahead(work.Default, 3, 0); got != 0 {
 		t.Errorf("%d ahead, want 0", got)
 	}
 }

@@ -144,20 +144,15 @@ func (q *rota) settle(t *Task, took float64) {
 	}
 }
 
-// ahead returns how many of the waiting tasks have a turn no later than the next task of a sender would have, and a part
-// of those that may come until then and go before it.
-func (q *rota) ahead(number uint64, waiting int, later float64) int {
+// ahead returns how many of the waiting tasks have a turn no later than the next task of a sender would have.
+func (q *rota) ahead(number uint64, waiting int) int {
 	turn := q.next(number)
-	ahead := waiting
-	if turn < q.last {
-		ahead = q.due
-		for step := q.now / aStep; step <= turn/aStep; step++ {
-			ahead += int(q.steps[step%mostSteps])
-		}
+	if turn >= q.last {
+		return waiting
 	}
-	// In a round each sender that waits is served once.
-	if all := float64(turn-q.now) / float64(ARound) * float64(q.waiting); all > float64(ahead) {
-		ahead += int(later * (all - float64(ahead)))
+	ahead := q.due
+	for step := q.now / aStep; step <= turn/aStep; step++ {
+		ahead += int(q.steps[step%mostSteps])
 	}
 	return ahead
 }

@@ -320,7 +320,7 @@ func TestTurnsAgainstModel(t *testing.T) {
 					leaf := q.known(c, 0)
 					got, want := leaf.waiting, m[class].ahead(sender)
 					if leaf.rota != nil {
-						got = leaf.rota.ahead(sender, leaf.waiting, 0)
+						got = leaf.rota.ahead(sender, leaf.waiting)
 					}
 					if got != want {
 						t.Fatalf("%d are ahead of %d, want %d", got, sender, want)
@@ -373,28 +373,4 @@ func TestTurnsAgainstModel(t *testing.T) {
 			},
 		})
 	})
-}
-
-// TestLaterOnesWithEarlierTurns: of three senders that wait, one has four tasks. Its fifth has its turn four rounds from
-// now: six tasks wait before it, and if the two others always have more, twelve are served before.
-func TestLaterOnesWithEarlierTurns(t *testing.T) {
-	q, err := New(Config{Senders: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, sender := range []uint64{1, 1, 1, 1, 2, 3} {
-		q.Push(1, &Task{Sender: sender, Cost: ms, Deadline: mono.Never})
-	}
-	for _, test := range []struct {
-		sender uint64
-		later  float64
-		want   int
-	}{
-		{1, 0, 6}, {1, 0.5, 9}, {1, 1, 12},
-		{4, 0, 3}, {4, 1, 3}, // who has nothing waiting is overtaken by nobody
-	} {
-		if got := q.Ahead(work.Default, 0, test.sender, test.later); got != test.want {
-			t.Errorf("%d are ahead of sender %d if %v of those that may come count, want %d", got, test.sender, test.later, test.want)
-		}
-	}
 }
