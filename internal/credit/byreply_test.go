@@ -225,6 +225,16 @@ func TestAskingIsNoOverrun(t *testing.T) {
 	}
 }
 
+// still returns a pool of that many credits at least, as many for a new client, that grows by a credit at a time.
+func still(t *testing.T, credits int) *Pool {
+	t.Helper()
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: credits, InitialWindow: credits, SlowStart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // turn has a turn pass in which one client is silent and another waits for its credits, and returns when it is over.
 func turn(t *testing.T, p *Pool, now mono.Time, silent, waits *Client) mono.Time {
 	t.Helper()
@@ -241,10 +251,7 @@ func turn(t *testing.T, p *Pool, now mono.Time, silent, waits *Client) mono.Time
 // TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn: it would not hear that it lost them, so it may go on where
 // it was, and others need not wait for the end of a lease.
 func TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn(t *testing.T) {
-	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 8, InitialWindow: 8, SlowStart: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := still(t, 8)
 	silent, waits := p.Register(0), p.Register(0)
 	p.ByReply(silent, true)
 	now := mono.Time(0)
@@ -264,10 +271,7 @@ func TestASilentClientThatHearsRepliesAloneKeepsCreditsForATurn(t *testing.T) {
 // TestWhoHearsGrantsDoesNotShieldTheSilent: the credits of a client that hears replies alone come back after a turn also if one whose lease
 // is long was silent for longer.
 func TestWhoHearsGrantsDoesNotShieldTheSilent(t *testing.T) {
-	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 8, InitialWindow: 8, SlowStart: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := still(t, 8)
 	idle, silent, waits := p.Register(0), p.Register(0), p.Register(0)
 	p.ByReply(silent, true)
 	now := mono.Time(0)
@@ -283,10 +287,7 @@ func TestWhoHearsGrantsDoesNotShieldTheSilent(t *testing.T) {
 // TestWhoHearsGrantsAgainNeedNotAsk: a client that was told to ask, and then opened a way for grants, waits for a credit only
 // while it says that it has something ready.
 func TestWhoHearsGrantsAgainNeedNotAsk(t *testing.T) {
-	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := still(t, 1)
 	holder, c := p.Register(0), p.Register(0)
 	p.ByReply(c, true)
 	p.setWindow(0, c, 0)
@@ -310,10 +311,7 @@ func TestWhoHearsGrantsAgainNeedNotAsk(t *testing.T) {
 // TestTheLineToAskEnds: when a flood of requests that ask is over, one that asks then is told to come soon, and not after all that
 // could have come before it.
 func TestTheLineToAskEnds(t *testing.T) {
-	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := still(t, 1)
 	clients := make([]*Client, 200)
 	for i := range clients {
 		clients[i] = p.Register(0)
@@ -339,10 +337,7 @@ func TestTheLineToAskEnds(t *testing.T) {
 // TestWhoIsToldToAskIsToldATime: a client that nothing was told yet, and one whose time to ask comes in a moment, are told to wait for
 // an interval all the same: without, a wallet sends all that it has unasked.
 func TestWhoIsToldToAskIsToldATime(t *testing.T) {
-	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := still(t, 1)
 	holder, c := p.Register(0), p.Register(0)
 	p.ByReply(c, true)
 	p.setWindow(0, c, 0)
