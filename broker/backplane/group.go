@@ -29,6 +29,10 @@ const (
 	drawnTime = 15 * time.Second
 	// HoldEvery is how often Hold must say that.
 	HoldEvery = drawnTime / 4
+	// MaxDraw is the most messages of one Draw.
+	MaxDraw = 256
+	// drawPause is until the next attempt where Draw failed.
+	drawPause = 100 * time.Millisecond
 	// idleTime is how long a shared subscription lives without members: one may just have come, and its node not have told so yet.
 	idleTime = 30 * time.Second
 	// maxGroups is how many shared subscriptions the cluster has, about. Each takes memory of three nodes. Further ones are refused.
@@ -132,9 +136,10 @@ func (d *Drawn) Back() { _ = d.nc.Publish(d.reply, []byte("-NAK")) }
 // Hold says, every HoldEvery, that a member is going to have it.
 func (d *Drawn) Hold() { _ = d.nc.Publish(d.reply, []byte("+WPI")) }
 
-// Draw calls each for up to n messages, for some seconds at most, or until ctx ends: so does the context of each then. What NATS has sent
+// Draw calls each for up to n messages, and MaxDraw, for some seconds at most, or until ctx ends: so does the context of each then. What NATS has sent
 // until then and each was not called for goes back, which the library's own Fetch leaves to drawnTime.
 func (g *Group) Draw(ctx context.Context, n int, each func(context.Context, *engine.Message, *Drawn)) error {
+	n = min(n, MaxDraw)
 	ctx, cancel := context.WithTimeout(ctx, drawnTime/3) // what waits behind a message that each does not return from is not held
 	defer cancel()
 	nc, inbox, came := g.p.jc, g.p.jc.NewInbox(), make(chan *nats.Msg, n+int(drawTime/drawSilence)+4) // and what says that it is alive
@@ -215,8 +220,15 @@ func (g *Group) drawn(m *nats.Msg) (*engine.Message, *Drawn) {
 	return nil, nil
 }
 
-// Reopen is to be called after an error of Draw, before the next one: NATS may have ended the consumer while nobody could draw.
-func (g *Group) Reopen(ctx context.Context) error { return g.p.ask(ctx, g.open) }
+// Reopen is to be called after an error of Draw, before the next one: NATS may have ended the consumer while nobody could draw. It
+// waits for a moment first.
+func (g *Group) Reopen(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(drawPause):
+	}
+	return g.p.ask(ctx, g.open)
+}
 
 // undrawn returns the position up to which shared subscriptions need the log no more: what, unless one has something left before that. It ends
 // those that are not among those with members, nil where these are not known.

@@ -215,13 +215,6 @@ func (p *pool) hold(ctx context.Context) {
 	}
 }
 
-const (
-	// maxDraw is how many messages are drawn at once.
-	maxDraw = 256
-	// drawPause is until the next attempt where that failed.
-	drawPause = 100 * time.Millisecond
-)
-
 // draw gives members what they take, until ctx ends.
 func (p *pool) draw(ctx context.Context) {
 	b := p.srv.hub.NewBatch()
@@ -234,7 +227,7 @@ func (p *pool) draw(ctx context.Context) {
 			}
 			continue
 		}
-		err := p.from.Draw(ctx, min(n, maxDraw), func(ctx context.Context, m *engine.Message, d *backplane.Drawn) {
+		err := p.from.Draw(ctx, n, func(ctx context.Context, m *engine.Message, d *backplane.Drawn) {
 			p.drawnMu.Lock()
 			p.drawn[d] = true
 			p.drawnMu.Unlock()
@@ -244,10 +237,6 @@ func (p *pool) draw(ctx context.Context) {
 			continue
 		}
 		p.srv.log.Debug("a shared subscription is not drawn from", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(drawPause):
-		}
 		if err := p.from.Reopen(ctx); err != nil {
 			p.srv.log.Debug("a shared subscription is not there", "error", err)
 		}

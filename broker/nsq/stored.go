@@ -34,10 +34,6 @@ const (
 	groupPrefix = "#nsq#"
 	// openTime bounds how long SUB waits until there is a channel.
 	openTime = 10 * time.Second
-	// maxDraw is how many messages are drawn at once.
-	maxDraw = 256
-	// drawPause is until the next attempt where that failed.
-	drawPause = 100 * time.Millisecond
 )
 
 // Join has channels and acknowledged messages outlive the process. It must be called before Serve and before the plane is opened.
@@ -107,7 +103,7 @@ func (ch *channel) draw(ctx context.Context) {
 			}
 			continue
 		}
-		err := ch.from.Draw(drawing, min(n, maxDraw), func(_ context.Context, m *engine.Message, d *backplane.Drawn) {
+		err := ch.from.Draw(drawing, n, func(_ context.Context, m *engine.Message, d *backplane.Drawn) {
 			b.Begin(live.Now())
 			defer b.End()
 			ch.take(b, m, d)
@@ -117,10 +113,6 @@ func (ch *channel) draw(ctx context.Context) {
 			continue
 		}
 		ch.srv.log.Debug("a channel is not drawn from", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(drawPause):
-		}
 		if err := ch.from.Reopen(ctx); err != nil {
 			ch.srv.log.Debug("a channel is not there", "error", err)
 		}
@@ -128,7 +120,7 @@ func (ch *channel) draw(ctx context.Context) {
 }
 
 // room returns how many messages consumers take beside those that are ready, as far as the channel may hold them: none where it has its
-// bytes, which the last maxDraw messages may exceed. The channel's lock is held, as in all that follows without one.
+// bytes, which the last backplane.MaxDraw messages may exceed. The channel's lock is held, as in all that follows without one.
 func (ch *channel) room() (n int) {
 	if ch.bytes >= ch.srv.limits.QueueBytes {
 		return 0
