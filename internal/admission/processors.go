@@ -71,6 +71,7 @@ func (g *Gate) SetRefusal(d time.Duration) { g.cpu.refusal = d }
 // one, for about as long again at most.
 func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 	g.cpu.lag = d
+	g.limit.SetLag(d)
 	g.cpu.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Interval()))
 	g.tick(now)
 }

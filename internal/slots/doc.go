@@ -41,7 +41,8 @@
 //	fewer did more (crowd.go): requests    the number that does the most, found in steps that are judged by
 //	hold each other up                     throughput alone
 //	this process is short of processors    half as many again as the knee, which wait a tenth of the objective at
-//	                                       most; at least one request a processor
+//	                                       most, less what messages wait in sockets behind them, in and out; at
+//	                                       least one request a processor
 //	requests wait in line (verdict.go)     the knee, and a tenth or one more
 //	otherwise                              the residence is 0.4 of the objective, or less if times vary: a hidden
 //	                                       queue that fits into the objective costs nothing, a slot too few costs

@@ -55,7 +55,8 @@ type use struct {
 
 // told is what the driver knows of the host and of the queue in front.
 type told struct {
-	useful  int // processors, while these are short: see SetUseful
+	useful  int     // processors, while these are short: see SetUseful
+	lag     float64 // ns, smoothed: see SetLag
 	short   bool
 	ordered bool
 }
@@ -125,6 +126,11 @@ func (l *Limit) SetUseful(n int) {
 	}
 	l.told.useful = max(n, 0)
 }
+
+// SetLag takes for how long a request lay in a socket before the process saw it. While processors are short, that is
+// part of the tenth of the objective which requests that run may wait for each other, and so is the way out: who reads
+// messages waits behind them.
+func (l *Limit) SetLag(d time.Duration) { l.told.lag += (float64(d) - l.told.lag) / lagMemory }
 
 // SetShort says whether the processors are short because of any process on the host. Requests may wait for work of
 // another process, so the number of useful requests is unknown then.

@@ -140,6 +140,32 @@ func TestUseful(t *testing.T) {
 	}
 }
 
+// TestUsefulLeavesRoomForMessages: where messages wait behind what runs, for half a tenth of the objective each way, no
+// more run than are of use, and they again do as much as the server can.
+func TestUsefulLeavesRoomForMessages(t *testing.T) {
+	const mean = 2 * time.Millisecond
+	for _, k := range []int{1, 2, 8} {
+		s := newStation(Config{Slack: 2 * mean}, k, mean, 2*float64(k)/mean.Seconds(), 1)
+		s.run(time.Second)
+		s.limit.SetUseful(k)
+		for range 4 * lagMemory {
+			s.limit.SetLag(mean)
+		}
+		s.run(3 * time.Second)
+		served := s.run(2*time.Second) / (float64(k) / mean.Seconds())
+		if got := s.limit.Limit(); got > k+1 || served < 0.9 {
+			t.Errorf("%d of use: the limit is %d, and %.2f of the capacity are served", k, got, served)
+		}
+		for range 4 * lagMemory {
+			s.limit.SetLag(0)
+		}
+		s.run(3 * time.Second)
+		if got := s.limit.Limit(); got < k+2 {
+			t.Errorf("%d of use, and messages do not wait any more: the limit is %d, want %d at least", k, got, k+2)
+		}
+	}
+}
+
 // TestUsefulIsNoRoof: requests that wait for something else most of the time can use a
 // processor up between them, and more of them are of use all the same.
 func TestUsefulIsNoRoof(t *testing.T) {

@@ -18,6 +18,8 @@ const (
 	// between is the part of the knee that runs on top of it where processors are short, because requests also wait for
 	// other things: chance leaves the processors idle for a tenth of the time if no more run than the knee.
 	between = 0.5
+	// lagMemory is over how many of its measurements a lag is smoothed.
+	lagMemory = 16
 	// margin is how far, relatively, the limit lies above the knee. The knee is known to a tenth or two, and a slot
 	// too few costs more than one too many.
 	margin = 0.1
@@ -37,7 +39,7 @@ func (l *Limit) unbounded() float64 {
 	switch {
 	case l.told.useful > 0:
 		n := max(l.knee.at, float64(l.told.useful))
-		return n + min(max(few, between*n), l.knee.rate*slack)
+		return n + max(min(max(few, between*n), l.knee.rate*(slack-2*l.told.lag)), 0)
 	case l.line.confirmed:
 		hidden := min(1, l.knee.rate*slack)
 		if !l.told.ordered && l.seen.unbound == 0 {
