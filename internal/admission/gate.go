@@ -158,7 +158,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if late := now.Sub(t.Arrived); late > 0 {
 		g.pool.OnDelay(g.pressure(late))
 	}
-	g.filled.pass(now, g.part(), g.cfg.Objective)
+	g.filled.pass(now, g.part(g.busy()), g.cfg.Objective)
 	g.note(t)
 	if t.Client != nil {
 		g.pool.OnPeer(t.Client, t.Peer)
@@ -220,8 +220,8 @@ func (g *Gate) enter(t *Ticket) {
 func (g *Gate) busy() bool { return g.queue.Len() > 0 || !g.limit.Free() }
 
 // part is how much of the slots is in use, all if requests wait.
-func (g *Gate) part() float64 {
-	if g.busy() {
+func (g *Gate) part(busy bool) float64 {
+	if busy {
 		return 1
 	}
 	return float64(g.limit.InUse()) / float64(g.limit.Limit())

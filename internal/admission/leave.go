@@ -63,7 +63,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	g.free(now, t, o, sample)
 	g.pace.follow(g.limit)
 	busy := g.busy()
-	g.filled.pass(now, g.part(), g.cfg.Objective)
+	g.filled.pass(now, g.part(busy), g.cfg.Objective)
 	if !busy {
 		g.demand.idle = now
 	}

@@ -125,7 +125,7 @@ func TestBinnedAdmitsTheRateInEveryOrder(t *testing.T) {
 		t.Skip("plays some million messages")
 	}
 	const rate, burst = 1000, 26
-	const length, warm = 310 * time.Second, 10 * time.Second
+	const length, warm = 110 * time.Second, 10 * time.Second
 	for _, order := range orders {
 		for _, load := range []float64{.9, 1.3, 4} {
 			name := fmt.Sprintf("%s, load %v", order.name, load)

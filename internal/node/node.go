@@ -30,6 +30,7 @@ type Node struct {
 	parts      *progress.Totals // of what other processes sent here; nil with totals
 	flows      Flows
 	callers    map[uint64]*caller
+	recent     [8]*caller // of callers, by number: the map is far away in memory
 	pollers    pollers
 	reach      reach
 	culprits   culprits

@@ -38,6 +38,7 @@ type Callee interface {
 // caller is a process that sends requests here, as the rates have it. service is
 // known of one that is called from here as well.
 type caller struct {
+	of               uint64
 	service, process string
 	// peer is the number that the rates gave these names last.
 	peer rates.Peer
@@ -48,32 +49,30 @@ type caller struct {
 const callersKept = 2
 
 func (n *Node) caller(a *rates.Adapter, number uint64) *caller {
+	recent := &n.recent[number%uint64(len(n.recent))]
+	if c := *recent; c != nil && c.of == number {
+		return c
+	}
 	c := n.callers[number]
 	if c == nil {
 		if len(n.callers) >= callersKept*a.Config().MaxPeers {
 			clear(n.callers)
+			clear(n.recent[:])
 		}
-		c = &caller{process: processName(number)}
+		c = &caller{of: number, process: processName(number)}
 		n.callers[number] = c
 	}
+	*recent = c
 	return c
 }
 
-// upstream returns the number that the rates have for a process that sends
-// requests here.
-func (n *Node) upstream(now mono.Time, number uint64) rates.Peer {
+// peer returns the number that the rates have for a process that sends requests here or, with its service, is called
+// from here. A process that does both is one process to them.
+func (n *Node) peer(now mono.Time, number uint64, service string) rates.Peer {
 	a := n.adapterAt(now)
-	return n.caller(a, number).number(now, a)
-}
-
-// downstream returns the number that the rates have for a process that is called
-// from here.
-func (n *Node) downstream(now mono.Time, p *Process) rates.Peer {
-	a := n.adapterAt(now)
-	// A process that calls and is called is one process to the rates.
-	c := n.caller(a, p.Number)
-	if c.service != p.Service {
-		c.service, c.peer = p.Service, 0
+	c := n.caller(a, number)
+	if service != "" && c.service != service {
+		c.service, c.peer = service, 0
 	}
 	return c.number(now, a)
 }
@@ -93,7 +92,7 @@ func (n *Node) Call(now mono.Time, t *admission.Ticket, to *Process, attempt int
 	if !n.rated || to.Number == n.number {
 		return 0
 	}
-	return n.gate.Call(now, t, n.downstream(now, to), attempt)
+	return n.gate.Call(now, t, n.peer(now, to.Number, to.Service), attempt)
 }
 
 // OnAnswer takes what the answer to a call for t said: the callee's rate, and
@@ -108,7 +107,7 @@ func (n *Node) OnAnswer(now mono.Time, t *admission.Ticket, from Callee, f *base
 	}
 	// What was refused further down was counted there.
 	refused := f.Shed() && f.Reason != work.Downstream
-	n.gate.OnAnswer(now, t, n.downstream(now, who), rateOf(f), refused)
+	n.gate.OnAnswer(now, t, n.peer(now, who.Number, who.Service), rateOf(f), refused)
 	n.hear(now, subject{t.Workflow, from}, f.HasRate)
 }
 

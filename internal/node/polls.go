@@ -103,7 +103,7 @@ func (n *Node) NextPoll(now mono.Time) (Poll, bool) {
 		p.turn++
 		if age >= period {
 			tags := wire.Tags{Workflow: t.workflow, Process: n.number}
-			tags.Claim = a.Demand(a.Workflow(now, t.workflow), n.downstream(now, who))
+			tags.Claim = a.Demand(a.Workflow(now, t.workflow), n.peer(now, who.Number, who.Service))
 			return Poll{t.callee, tags}, true
 		}
 	}
@@ -121,7 +121,7 @@ func (n *Node) OnPollAnswer(now mono.Time, from Callee, r *wire.Reply) {
 	}
 	f := baseline.Feedback{Rate: r.Rate, HasRate: r.HasRate}
 	a := n.adapterAt(now)
-	a.OnRate(now, a.Workflow(now, r.Workflow), n.downstream(now, who), rateOf(&f))
+	a.OnRate(now, a.Workflow(now, r.Workflow), n.peer(now, who.Number, who.Service), rateOf(&f))
 	n.hear(now, s, r.HasRate)
 }
 
@@ -137,7 +137,7 @@ func (n *Node) OnPoll(now mono.Time, tags *wire.Tags, limits bool) (wire.Reply, 
 		a := n.adapterAt(now)
 		// A claim without a request: an attempt that is none of the first is not
 		// counted, and one that does not enter is nothing else.
-		q := rates.Request{Workflow: a.Workflow(now, tags.Workflow), From: n.upstream(now, tags.Process), Attempt: 1, Demand: tags.Claim}
+		q := rates.Request{Workflow: a.Workflow(now, tags.Workflow), From: n.peer(now, tags.Process, ""), Attempt: 1, Demand: tags.Claim}
 		a.OnArrival(now, &q)
 		r.Rate = a.Announce(q.Workflow, q.From)
 		r.HasRate = r.Rate < rates.NoLimit

@@ -75,7 +75,7 @@ func (n *Node) Describe(now mono.Time, t *admission.Ticket, tags *Tags, s *Stay)
 	}
 	if n.rated && tags.Process != 0 {
 		s.from = tags.Process
-		t.From, t.Claim = n.upstream(now, tags.Process), tags.Claim
+		t.From, t.Claim = n.peer(now, tags.Process, ""), tags.Claim
 	}
 }
 

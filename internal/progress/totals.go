@@ -54,8 +54,8 @@ func (c TotalsConfig) withDefaults() (TotalsConfig, error) {
 type Totals struct {
 	cfg    TotalsConfig
 	byName map[string]*total
-	asked  *total // about which was asked last: as a rule the next question is about the same
-	oldest *total // silent longest
+	asked  [8]*total // about which was asked last, by the last byte of the name: mostly the next question is about one of them
+	oldest *total    // silent longest
 	newest *total
 }
 
@@ -151,14 +151,23 @@ func (t *Totals) Least(workflow string) time.Duration {
 
 // find returns a workflow, nil if nothing is known of it.
 func (t *Totals) find(workflow string) *total {
-	if e := t.asked; e != nil && e.name == workflow {
+	last := t.recent(workflow)
+	if e := *last; e != nil && e.name == workflow {
 		return e
 	}
 	e := t.byName[workflow]
 	if e != nil {
-		t.asked = e
+		*last = e
 	}
 	return e
+}
+
+// recent is where a workflow is noted that was asked about.
+func (t *Totals) recent(workflow string) **total {
+	if workflow == "" {
+		return &t.asked[0]
+	}
+	return &t.asked[int(workflow[len(workflow)-1])%len(t.asked)]
 }
 
 // Len returns the number of workflows remembered.
@@ -171,8 +180,8 @@ func (t *Totals) admit(now mono.Time, workflow string) *total {
 			return nil
 		}
 		delete(t.byName, t.oldest.name)
+		*t.recent(t.oldest.name) = nil
 		t.unlink(t.oldest)
-		t.asked = nil
 	}
 	e := &total{name: workflow, service: signal.NewAverage(t.cfg.Weight), work: signal.NewAverage(t.cfg.Weight)}
 	t.byName[workflow] = e

@@ -130,7 +130,7 @@ func (a *Adapter) Workflow(now mono.Time, name string) Workflow {
 	if name == "" || len(name) > nameLimit {
 		return 0
 	}
-	i, ok := a.workflows.find(name)
+	i, ok := a.workflows.find(name, name)
 	if !ok {
 		if i, ok = a.workflows.add(name); !ok {
 			a.stats.NoRoom++
@@ -153,7 +153,7 @@ func (a *Adapter) Peer(now mono.Time, service, process string) Peer {
 		return 0
 	}
 	key := peer{service, process}
-	i, ok := a.peers.find(key)
+	i, ok := a.peers.find(key, process)
 	if !ok {
 		if i, ok = a.peers.add(key); !ok {
 			oldest := a.peers.oldest()
@@ -164,7 +164,7 @@ func (a *Adapter) Peer(now mono.Time, service, process string) Peer {
 			a.stats.Evicted++
 			i, _ = a.peers.add(key)
 		}
-		s, ok := a.services.find(service)
+		s, ok := a.services.find(service, service)
 		if !ok {
 			s, _ = a.services.add(service)
 			if s == len(a.members) {

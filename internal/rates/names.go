@@ -30,7 +30,18 @@ type table[K comparable] struct {
 	rows  []row[K]
 	free  []int
 	limit int
-	last  int // place that was found last: mostly the next question is about the same; 0: none
+	// recent are the places that were found last, by slotOf the name: mostly the next question is about one of them; 0: none.
+	recent [recents]int
+}
+
+const recents = 8
+
+// slotOf is where the place of a name is noted: most names of a kind differ at their ends.
+func slotOf(name string) int {
+	if name == "" {
+		return 0
+	}
+	return int(name[len(name)-1]) % recents
 }
 
 type row[K comparable] struct {
@@ -44,13 +55,14 @@ func newTable[K comparable](limit int) table[K] {
 	return table[K]{byKey: map[K]int{}, rows: []row[K]{{used: true}}, limit: limit}
 }
 
-// find returns the place of a key.
-func (t *table[K]) find(key K) (i int, ok bool) {
-	if t.last > 0 && t.rows[t.last].key == key {
-		return t.last, true
+// find returns the place of a key with a name.
+func (t *table[K]) find(key K, name string) (i int, ok bool) {
+	last := &t.recent[slotOf(name)]
+	if r := &t.rows[*last]; *last > 0 && r.used && r.key == key {
+		return *last, true
 	}
 	if i, ok = t.byKey[key]; ok {
-		t.last = i
+		*last = i
 	}
 	return i, ok
 }
@@ -75,9 +87,6 @@ func (t *table[K]) add(key K) (i int, ok bool) {
 
 func (t *table[K]) remove(i int) {
 	r := &t.rows[i]
-	if t.last == i {
-		t.last = 0
-	}
 	delete(t.byKey, r.key)
 	var none K
 	r.key, r.used = none, false

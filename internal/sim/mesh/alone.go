@@ -26,14 +26,14 @@ func (w *World) isolated(workflow int32, chance draws, tenant uint32) time.Durat
 			return 0
 		}
 		w.alone = alone
-		w.lone = alone.loners()
+		w.manners, w.walker = alone.mannersOf(), alone.newWalker()
 	}
 	a := w.alone
-	if w.lone[workflow] {
-		k := &a.mixes[0].entry[workflow]
-		r := root{tenant: tenant}
-		chance = chance.of(drawChild, 0)
-		return a.walk(&r, a.choose(&a.clients[0].node, k, &r, chance.of(drawRetry, 0)), k.stage, chance)
+	switch entry := &a.mixes[0].entry[workflow]; w.manners[workflow] {
+	case addedUp:
+		return w.walker.alone(entry, tenant, chance.of(drawChild, 0))
+	case inSolo:
+		return w.walker.play(entry, tenant, chance.of(drawChild, 0))
 	}
 	began := a.Now()
 	r := a.begin(0, workflow, chance, tenant, 0)

@@ -107,7 +107,7 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 	if count > 1 {
 		switch s.pick {
 		case RoundRobin:
-			i = n.next(k.slot, count)
+			i = next(&n.turn[k.slot], count)
 		case AtRandom:
 			i = chance.of(drawPick, 0).below(count)
 		case ByTenant:
@@ -115,7 +115,7 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 		case LeastOutstanding:
 			// Among equals the next in turn: were it the first, an idle service's calls
 			// would all go to one process.
-			first := n.next(k.slot, count)
+			first := next(&n.turn[k.slot], count)
 			i = first
 			for off := range count {
 				if j := (first + off) % count; w.link(n, k.slot, s, j).outstanding < w.link(n, k.slot, s, i).outstanding {
@@ -134,9 +134,9 @@ func (w *World) choose(n *node, k *callee, r *root, chance draws) *link {
 }
 
 // next takes turns among the processes of a callee.
-func (n *node) next(slot int32, count int) int {
-	i := int(n.turn[slot] % uint32(count))
-	n.turn[slot]++
+func next(turn *uint32, count int) int {
+	i := int(*turn % uint32(count))
+	*turn++
 	return i
 }
 

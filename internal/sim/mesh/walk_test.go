@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// TestWalk: what a request takes alone is the same added up as played, also for the requests after it,
-// whose calls go where the callers' turns have come to.
+// TestWalk: what a request takes alone is the same added up, or played by solo, as in a world, also for the requests
+// after it, whose calls go where the callers' turns have come to.
 func TestWalk(t *testing.T) {
-	added, played := 0, 0
+	var found [addedUp + 1]int
 	for seed := uint64(1); seed <= 60; seed++ {
 		var worlds [2]*World
 		for i := range worlds {
@@ -20,24 +20,20 @@ func TestWalk(t *testing.T) {
 			}
 			w.isolated(0, 0, 0)
 			if i == 1 {
-				clear(w.lone)
+				clear(w.manners)
 			}
 			worlds[i] = w
 		}
 		for n := range uint64(400) {
 			chance := draws(seed).of(drawTypical, n)
 			workflow, tenant := int32(chance.of(drawWorkflow, 0).below(8)), uint32(n)
-			if worlds[0].lone[workflow] {
-				added++
-			} else {
-				played++
-			}
+			found[worlds[0].manners[workflow]]++
 			if a, b := worlds[0].isolated(workflow, chance, tenant), worlds[1].isolated(workflow, chance, tenant); a != b {
-				t.Fatalf("seed %d: request %d, of workflow %d, takes %v added up and %v played", seed, n, workflow, a, b)
+				t.Fatalf("seed %d: request %d, of workflow %d and manner %d, takes %v, in a world %v", seed, n, workflow, worlds[0].manners[workflow], a, b)
 			}
 		}
 	}
-	if added < 1000 || played < 1000 {
-		t.Errorf("%d requests were added up and %d played, expected many of both", added, played)
+	if found[addedUp] < 1000 || found[inSolo] < 1000 {
+		t.Errorf("%v requests by manner, expected many of both", found)
 	}
 }

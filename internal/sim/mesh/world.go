@@ -35,8 +35,8 @@ type World struct {
 	freeNotes []int32
 
 	alone      *World    // for isolated
-	lone       []bool    // per workflow, that walk may do it
-	flight     []*link   // of walk
+	manners    []manner  // of it, per workflow
+	walker     *walker   // of alone
 	typicals   []float64 // per workflow, ns
 	estimates  []float64 // per stage, ns alone
 	inside     int       // requests not ended
