@@ -28,7 +28,8 @@
 // failure counts as a request that is still inside for about a second. After some failures
 // in a row (Config.Health), or one failure to connect, or requests that it does not answer, or
 // answers too late, while others of its group answer theirs in time, the upstream is put out of
-// rotation: it gets single requests as probes, at growing distances, until one succeeds. At most
+// rotation: it gets single requests as probes, at growing distances, until one succeeds. One that is out for silence also
+// gets requests that may be executed twice, which go on to another upstream after half of the objective (glances). At most
 // half of the upstreams are out because of their answers or for want of any, and all but one
 // because they cannot be reached, so there is always one to choose. Answers 500, 502, 503 and 504 are failures and
 // no samples of service time; a refusal by an upstream's own gate is no failure. Health.Check
