@@ -30,9 +30,9 @@
 // reader of its body waiting for StreamAfter, so silent streams hold no slots; the
 // server's limit of streams per connection (HTTP2Config.MaxConcurrentStreams) bounds
 // their number. If the client goes on before the answer has begun, the request takes
-// another slot before the handler sees what came, or is refused then. None of these is a
-// sample of service time, but that of an answer that was flushed, or whose type says that it is a stream, up to
-// its beginning. A stream that flushes at once and works afterwards has no limit.
+// another slot before the handler sees what came, or is refused then. None of these requests is a
+// sample of service time, with one exception: of an answer that was flushed, or whose type says that it is a stream, the time up
+// to its beginning is one. A stream that flushes at once and works afterwards has no limit.
 //
 // While an eighth of the slots or more are in use, a request with a body of unknown length asks
 // for its slot once the body has ended, or as much of it has come as is gathered of any body,

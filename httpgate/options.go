@@ -69,9 +69,9 @@ func Exempt(exempt func(*http.Request) bool) Option {
 }
 
 // Paths reports requests by path, for Exempt. A path that ends in a slash covers
-// all below it. A request is reported if its path is under one of them both as it is
-// written and as the most permissive server would read it, with "..", ";" and "\" resolved:
-// writing a path in another way exempts no request.
+// all below it. A request is reported if its path is under one of them as it is
+// written, before and after its percent-encoding is decoded, and as the most permissive server would read it, with "..",
+// ";" and "\" resolved: writing a path in another way exempts no request.
 func Paths(paths ...string) func(*http.Request) bool {
 	exact := map[string]bool{}
 	var trees []string
@@ -87,7 +87,7 @@ func Paths(paths ...string) func(*http.Request) bool {
 	}
 	return func(r *http.Request) bool {
 		// As it is written first: for nearly all requests that is enough, and to resolve a path takes longer.
-		return under(r.URL.Path) && under(urlpath.Canonical(r.URL.Path))
+		return under(r.URL.Path) && under(urlpath.Canonical(r.URL.Path)) && (r.URL.RawPath == "" || under(r.URL.RawPath))
 	}
 }
 

@@ -27,7 +27,7 @@ type Patience struct {
 	Silence time.Duration
 	// Blocked is how long in all the handler may wait for a client to read what it
 	// writes, beyond 2 KiB or with a flush, before the request gives its slot back: the answer is
-	// made, and only its way takes time. While others wait for a slot, one wait of a tenth of
+	// made, and only its way takes time. While others wait for a slot, one wait of a fiftieth of
 	// that is enough. And how long in all it may wait for the client to send
 	// a body that was not read before: the request gives its slot back, and takes one
 	// again for what follows the end of the body, or is refused then. A request whose like was

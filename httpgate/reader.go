@@ -18,7 +18,7 @@ const smallBody = 2 << 10
 
 // slowReader watches a handler that writes an answer: when it has waited for its
 // client for long enough, the request gives its slot back, and a client that reads next to
-// nothing is disconnected. Where other requests wait for a slot, one wait of a tenth of that is
+// nothing is disconnected. Where other requests wait for a slot, one wait of a fiftieth of that is
 // enough: nothing is lost for this one, whose answer is made. before and after are called by
 // the goroutine that writes.
 type slowReader struct {
@@ -50,8 +50,10 @@ func (s *slowReader) fire() bool {
 }
 
 // long implements timed.
-func (s *slowReader) long() bool {
-	s.deadline()
+func (s *slowReader) long(last bool) bool {
+	if last {
+		s.deadline()
+	}
 	return s.w.target.gate.Stats().Waiting > 0
 }
 

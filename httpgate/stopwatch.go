@@ -8,18 +8,23 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// looksPerLimit is how many times a stopwatch looks at a wait within its limit: that is how
-// exact it is, and each look costs a timer's goroutine of a request that waits anyway.
-const looksPerLimit = 10
+// A stopwatch looks at a wait for the first time after a fiftieth of its limit, then each time after as long as the
+// wait has taken, and at last looksPerLimit times within its limit: that is how exact it is, and each look costs a
+// timer's goroutine of a request that waits anyway.
+const (
+	firstLook     = 50
+	looksPerLimit = 10
+)
 
 // timed is what waits for a client.
 type timed interface {
 	// fire is called when the client was waited for as long as the limit in all, again until it
 	// reports that it did what it is for.
 	fire() bool
-	// long is called in each wait that has taken a look's time of the limit, and with each look
-	// from then on until fire did what it is for. It may have fire called before the limit.
-	long() bool
+	// long is called in each wait that has taken a fiftieth of the limit, and with each look
+	// from then on until fire did what it is for; last says that it has taken a tenth, and that after fire no look
+	// follows. It may have fire called before the limit.
+	long(last bool) bool
 }
 
 // stopwatch adds up how long a handler waits for its client, and has another goroutine look at
@@ -53,25 +58,28 @@ func (s *stopwatch) look() {
 	}
 	now := live.Now().Sub(mono.Time(since))
 	over := time.Duration(s.waited.Load())+now >= s.limit
-	isLong := now >= s.limit/looksPerLimit
-	if isLong && s.of.long() {
+	last := now >= s.limit/looksPerLimit
+	if now >= s.limit/firstLook && s.of.long(last) {
 		over = true
 	}
 	if over && !s.fired {
 		s.fired = s.of.fire()
 	}
-	if s.fired && isLong {
+	if s.fired && last {
 		s.disarm(since)
 		return
 	}
-	s.timer.Reset(s.tick())
+	s.timer.Reset(s.next(now))
 }
 
-func (s *stopwatch) tick() time.Duration { return max(s.limit/looksPerLimit, time.Millisecond) }
+// next is the time until the next look at a wait that has taken so long.
+func (s *stopwatch) next(waited time.Duration) time.Duration {
+	return max(min(max(waited, s.limit/firstLook), s.limit/looksPerLimit), time.Millisecond)
+}
 
 func (s *stopwatch) arm() {
 	if s.timer != nil && !s.armed.Swap(true) {
-		s.timer.Reset(s.tick())
+		s.timer.Reset(s.next(0))
 	}
 }
 

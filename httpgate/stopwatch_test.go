@@ -11,8 +11,8 @@ import (
 // watched is what a test times.
 type watched struct{ fires, longs func() bool }
 
-func (w watched) fire() bool { return w.fires() }
-func (w watched) long() bool { return w.longs != nil && w.longs() }
+func (w watched) fire() bool     { return w.fires() }
+func (w watched) long(bool) bool { return w.longs != nil && w.longs() }
 
 // TestStopwatchIsOverAtOnce: a limit so short that it is over before anybody looks fires all
 // the same, once a wait has been as long, and again until what it is for was done.

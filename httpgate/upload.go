@@ -59,7 +59,7 @@ func (u *upload) fire() bool {
 }
 
 // long implements timed: the slot is not lent before the limit, as another one is needed.
-func (u *upload) long() bool { return false }
+func (u *upload) long(bool) bool { return false }
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {

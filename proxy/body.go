@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/httpgate"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // errBodyClosed is what a read of a closed request body returns.
@@ -32,17 +33,18 @@ type requestBody struct {
 	// trailers are filled in when the body has ended; trusted is what they may say.
 	trailers http.Header
 	trusted  bool
-	place    *placed     // of the connection, nil without one
-	taken    bool        // all of it has left the connection
-	final    bool        // the answer is the last on its connection; of the handler's goroutine
-	whole    atomic.Bool // read to its end
-	begun    atomic.Bool // somebody read from it
-	ended    atomic.Bool // by its end, an error or a Close
-	broken   atomic.Bool // by a Close before its end
-	slow     atomic.Bool // the client was silent for too long
-	foul     atomic.Bool // the client framed it wrongly or left in the middle
-	closed   sync.Once   // over HTTP/2: a body takes one Close at a time
-	onBreak  func()      // called when it is broken off, nil: nothing
+	place    *placed                  // of the connection, nil without one
+	taken    bool                     // all of it has left the connection
+	final    bool                     // the answer is the last on its connection; of the handler's goroutine
+	whole    atomic.Bool              // read to its end
+	begun    atomic.Bool              // somebody read from it
+	ended    atomic.Bool              // by its end, an error or a Close
+	broken   atomic.Bool              // by a Close before its end
+	slow     atomic.Bool              // the client was silent for too long
+	foul     atomic.Bool              // the client framed it wrongly or left in the middle
+	closed   sync.Once                // over HTTP/2: a body takes one Close at a time
+	onBreak  func()                   // called when it is broken off, nil: nothing
+	reaches  atomic.Pointer[upstream] // which waits for the end of the body, nil: none does
 }
 
 // serverLingers is how much is left of a body of known length when net/http keeps its connection for a while by itself.
@@ -91,6 +93,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	if err == io.EOF {
 		cleanTrailers(b.trailers, b.trusted)
 		b.whole.Store(true)
+		if u := b.reaches.Swap(nil); u != nil {
+			u.asks(live.Now())
+		}
 	}
 	if err != nil && err != io.EOF && !b.broken.Load() {
 		if isTimeout(err) {

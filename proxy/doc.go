@@ -25,15 +25,17 @@
 // group (Limits.Retries), within a budget. When a client leaves, its request ends.
 //
 // Health. An upstream that fails at once would always be the least loaded one, so each
-// failure counts as a request that is still inside for about a second. After some failures
-// in a row (Config.Health), or one failure to connect, or requests that it does not answer, or
-// answers too late, while others of its group answer theirs in time, the upstream is put out of
-// rotation: it gets single requests as probes, at growing distances, until one succeeds. At most
-// half of the upstreams are out because of their answers or for want of any, and all but one
-// because they cannot be reached, so there is always one to choose. Answers 500, 502, 503 and 504 are failures and
-// no samples of service time; a refusal by an upstream's own gate is no failure. Health.Check
-// also sends checks to the upstreams: one that fails them is out until it passes, and all
-// may be out. Metrics: spillgate_upstream_out, _outs, _failures, _checks and _retries.
+// failure counts as a request that is still inside for about a second. An upstream is put out of rotation
+//
+//   - after some failures in a row (Config.Health), or one failure to connect;
+//   - if it answers nothing, or each request too late, while others of its group answer in time;
+//   - if it fails its checks (Health.Check), until it passes them.
+//
+// It then gets single requests as probes, at growing distances, until one succeeds. One that answers nothing also gets
+// glances: requests that may be executed twice, and that go on to another upstream after half of the objective. At most
+// half of the upstreams of a group are out because of their answers or their silence, all but one because they cannot be reached, and all
+// may be out because of their checks. Answers 500, 502, 503 and 504 are failures and
+// no samples of service time; a refusal by an upstream's own gate is no failure. Metrics: spillgate_upstream_out, _outs, _failures, _checks and _retries.
 //
 // Workflows. Rules (package classify) say what each request is before anything decides
 // about it; what strangers say about themselves is removed. The gates divide slots and
@@ -91,9 +93,8 @@
 // http.Server and waits with little memory until its client says something (parking).
 //
 // Kept connections. An HTTP/1 server without TLS that has a process for each connection may
-// leave a request on a new connection unread while requests on kept ones are answered. While
-// that is so, connections are not kept (keeping). Neither are they after the server closed one
-// under a request.
+// leave a request on a new connection unread while requests on kept ones are answered. From then on as many connections are
+// kept as the server has processes (keeping). None is kept after the server closed one under a request.
 //
 // Clients. Limits.Requests bounds the requests inside, and a single client to half of them;
 // Limits.ClientConnections and Limits.ClientRequests bound what one client may have

@@ -206,6 +206,9 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	httpgate.SetOutcome(w, work.Ignored)
+	if err == errGlance && u.again(w, r, brokeOff) {
+		return
+	}
 	what := whatFailed(r, err)
 	reason := string(what)
 	if what == clientLeft && u.p.cutting.Load() {

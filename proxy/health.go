@@ -96,6 +96,10 @@ const (
 // request, the probe, when its pause is over, and comes back with the first that
 // goes well. A probe that goes wrong, and one that leads nowhere, is followed by
 // another after a pause, twice as long if it went wrong.
+//
+// Where no answer is expected, the request of a probe is lost, and so the pauses grow. Between such probes there are
+// glances, a pause apart: requests that may be executed twice, and that go to another upstream if half of the objective
+// brings no answer.
 type health struct {
 	rule   Health
 	goesOn bool // a request that cannot be sent goes to another upstream, see Limits.Retries
@@ -113,6 +117,8 @@ type health struct {
 	since  mono.Time     // of out, or of being back
 	probe  mono.Time     // not before
 	pause  time.Duration // between probes
+	glance mono.Time     // not before; of what is out because it is silent
+	claim  claim         // on the next request that is sent
 	checks int           // in a row: good ones, or as a negative number bad ones
 	ill    bool          // it fails its checks, and is out until they are good
 	why    cause         // of out
@@ -190,7 +196,7 @@ func (h *health) leave(now mono.Time, why cause) {
 	} else {
 		h.pause = h.rule.Pause
 	}
-	h.out, h.why, h.said, h.since, h.probe = true, why, why != tooLate, now, now.Add(h.pause)
+	h.out, h.why, h.said, h.since, h.probe, h.glance, h.claim = true, why, why != tooLate, now, now.Add(h.pause), now.Add(h.rule.Pause), unclaimed
 	h.checks = min(h.checks, 0) // as many good checks bring it back as one that failed them
 	h.isOut.Store(true)
 	h.outs++
@@ -208,8 +214,8 @@ func (h *health) weightAt(now mono.Time) float64 {
 }
 
 // look returns whether the upstream is out, the weight of its failures, and
-// whether it is time for a probe.
-func (h *health) look(now mono.Time) (out, due bool, weight float64) {
+// whether it is time for a probe. mayGlance says that a glance is as good.
+func (h *health) look(now mono.Time, mayGlance bool) (out, due bool, weight float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.weight > 0 {
@@ -217,24 +223,69 @@ func (h *health) look(now mono.Time) (out, due bool, weight float64) {
 			h.weight, weight = 0, 0
 		}
 	}
-	return h.out, h.out && !h.ill && now >= h.probe, weight
+	return h.out, h.due(now, mayGlance) != unclaimed, weight
 }
 
-// take claims the probe that is due, and reports false if another request has it.
-func (h *health) take(now mono.Time) bool {
+// claim is what a request is for that is about to be sent to an upstream that is out.
+type claim uint8
+
+const (
+	unclaimed claim = iota
+	aProbe
+	aGlance
+)
+
+// due returns what it is time for. The lock is held.
+func (h *health) due(now mono.Time, mayGlance bool) claim {
+	switch {
+	case !h.out || h.ill:
+		return unclaimed
+	case now >= h.probe:
+		return aProbe
+	case mayGlance && h.why == silent && now >= h.glance:
+		return aGlance
+	}
+	return unclaimed
+}
+
+// take claims the probe or the glance that is due, and reports false if another request has it.
+func (h *health) take(now mono.Time, mayGlance bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.out || h.ill || now < h.probe {
+	due := h.due(now, mayGlance)
+	if due == unclaimed {
 		return false
 	}
-	switch h.why { // if it is answered, the pause counts no more
+	if due == aProbe {
+		h.probe = now.Add(h.pause)
+	}
+	h.claim, h.glance = due, now.Add(h.rule.Pause)
+	return true
+}
+
+// probes notes that a request is sent, and reports whether it is a glance. A probe that was claimed and is sent costs a
+// request where no answer, or a late one, is expected: if it is answered well, the pause counts no more.
+func (h *health) probes(now mono.Time) (glance bool) {
+	if !h.isOut.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	claimed := h.claim
+	h.claim = unclaimed
+	if claimed != aProbe {
+		return claimed == aGlance
+	}
+	switch h.why {
 	case silent:
 		h.pause = min(2*h.pause, longestPause)
 	case tooLate:
 		h.pause = min(2*h.pause, longestTardy*h.rule.Pause)
+	default:
+		return false
 	}
 	h.probe = now.Add(h.pause)
-	return true
+	return false
 }
 
 // judged is the way to an upstream, seen by its health.
@@ -245,10 +296,15 @@ type judged struct {
 // RoundTrip implements http.RoundTripper.
 func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := live.Now()
-	j.u.asks(began)
-	resp, err := (*j.u.calls.Load()).RoundTrip(r)
-	if err == nil {
-		j.u.silence.hears()
+	call := (*j.u.calls.Load()).RoundTrip
+	if j.u.health.probes(began) && mayTwice(r) {
+		call = j.u.glancing(call)
+	}
+	answered := j.u.asked(r, began)
+	resp, err := call(r)
+	answered(err == nil)
+	if err == errGlance {
+		return nil, err // which says nothing new
 	}
 	what := judge(r, resp, err)
 	if err == nil {

@@ -50,15 +50,15 @@ func TestHealth(t *testing.T) {
 			t.Errorf("step %d: %s, expected %s", i, got, step.want)
 		}
 	}
-	if _, due, weight := h.look(at.Add(8*time.Second - 1)); due || weight < 0 || weight > 1 {
+	if _, due, weight := h.look(at.Add(8*time.Second-1), false); due || weight < 0 || weight > 1 {
 		t.Errorf("due %v, weight %v", due, weight)
 	}
 	pass(8 * time.Second)
-	if out, due, _ := h.look(at); !out || !due || !h.take(at) || h.take(at) {
+	if out, due, _ := h.look(at, false); !out || !due || !h.take(at, false) || h.take(at, false) {
 		t.Error("expected one probe when the pause is over")
 	}
 	// It led nowhere, so there is another.
-	if pass(8 * time.Second); !h.take(at) {
+	if pass(8 * time.Second); !h.take(at, false) {
 		t.Error("a probe that never ended keeps the upstream out")
 	}
 	// What was sent before it was put out says nothing new.
@@ -89,13 +89,13 @@ func TestHealth(t *testing.T) {
 	for range 100 {
 		note(unreachable)
 	}
-	if _, _, weight := h.look(at); h.out || weight != 100 {
+	if _, _, weight := h.look(at, false); h.out || weight != 100 {
 		t.Errorf("out %v, weight %v", h.out, weight)
 	}
-	if _, _, weight := h.look(at.Add(time.Second)); weight < 36 || weight > 37 {
+	if _, _, weight := h.look(at.Add(time.Second), false); weight < 36 || weight > 37 {
 		t.Errorf("weight %v after a second, expected 100/e", weight)
 	}
-	if _, _, weight := h.look(at.Add(10 * time.Second)); weight != 0 {
+	if _, _, weight := h.look(at.Add(10*time.Second), false); weight != 0 {
 		t.Errorf("weight %v after ten seconds, expected 0: an idle upstream is as good as another idle one", weight)
 	}
 }

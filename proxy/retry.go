@@ -34,6 +34,11 @@ func (r *retries) spend() bool {
 	}
 }
 
+// left reports whether there is a retry in the budget.
+func (r *retries) left() bool {
+	return r.spent.Load()+credit.RetryCost <= credit.RetryCost*credit.RetriesSaved
+}
+
 // again has r, which u did not answer, go on to another upstream of the group, and reports
 // false if it must not, or there is none. w has nothing written to it.
 func (u *upstream) again(w http.ResponseWriter, r *http.Request, what kind) bool {
@@ -45,7 +50,7 @@ func (u *upstream) again(w http.ResponseWriter, r *http.Request, what kind) bool
 	if len(all) < 2 {
 		return false
 	}
-	other := least(all, u)
+	other := least(all, u, false)
 	if other == u {
 		return false
 	}
@@ -69,13 +74,15 @@ func repeatable(r *http.Request, what kind) bool {
 	if over(r.Context()) {
 		return false
 	}
-	b, _ := r.Body.(*requestBody)
-	switch {
-	case b != nil && b.begun.Load():
+	if b, _ := r.Body.(*requestBody); b != nil && b.begun.Load() {
 		return false // some of it may be gone
-	case what == connectFailed:
-		return true
-	case what != brokeOff || b != nil:
+	}
+	return what == connectFailed || what == brokeOff && mayTwice(r)
+}
+
+// mayTwice reports whether a request may be executed twice, and has no body.
+func mayTwice(r *http.Request) bool {
+	if b, _ := r.Body.(*requestBody); b != nil {
 		return false
 	}
 	switch r.Method {

@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -14,9 +18,9 @@ import (
 //	sent: 1 2 3 … n          n is Health.Failures or more, and the first is older than two objectives and a second:
 //	      └── no answer ──▶   it is put out once the others have given Health.Failures answers each, in the mean
 //
-// What is slow by nature, such as long polls, is slow at the other upstreams too: that so many of their answers come before
-// one of its own is no chance. If it was, the next answer brings the upstream back. Its methods may be called at once from
-// any goroutine.
+// A request is sent when its body is, which a client may take any time for. What is slow by nature, such as long polls, is
+// slow at the other upstreams too: that so many of their answers come before one of its own is no chance. If it was, the next
+// answer that is no failure brings the upstream back. Its methods may be called at once from any goroutine.
 type silence struct {
 	since   atomic.Int64 // mono.Time when the first request was sent that had no answer after it; 0: none
 	sent    atomic.Int64 // requests since the last answer began
@@ -49,6 +53,25 @@ func (s *silence) hears() {
 	s.since.Store(0) // after sent, so that requests are not counted from before the answer
 }
 
+// asked notes that r is sent to the upstream, at once or at the end of its body. answered is called once the call has
+// returned.
+func (u *upstream) asked(r *http.Request, now mono.Time) (answered func(bool)) {
+	b, _ := r.Body.(*requestBody)
+	if b == nil || b.taken {
+		u.asks(now)
+	} else {
+		b.reaches.Store(u)
+	}
+	return func(yes bool) {
+		if b != nil {
+			b.reaches.Store(nil)
+		}
+		if yes {
+			u.silence.hears()
+		}
+	}
+}
+
 // asks notes that a request is sent to the upstream, and puts it out if it is silent.
 func (u *upstream) asks(now mono.Time) {
 	n, since := u.silence.asks(now)
@@ -78,4 +101,28 @@ func (u *upstream) othersAnswer(most int64) bool {
 		return false
 	}
 	return others > 0 && sum-before >= most*others
+}
+
+// errGlance is the error of a request to a silent upstream that half of the objective brought no answer: it goes to another
+// one.
+var errGlance = fmt.Errorf("proxy: the upstream does not answer yet: %w", context.DeadlineExceeded)
+
+// glancing returns what calls as call does, for half of the objective: the rest is for another upstream. The request is one
+// that may be executed twice.
+func (u *upstream) glancing(call func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		ctx, cancel := context.WithCancel(r.Context()) // which ends with the request
+		timer := time.AfterFunc(u.gate.Objective()/2, cancel)
+		resp, err := call(r.WithContext(ctx))
+		if timer.Stop() {
+			return resp, err
+		}
+		if err == nil { // at that moment, and its body is cut off
+			_ = resp.Body.Close()
+			u.silence.hears()
+			now := live.Now()
+			u.note(now, now, wellButLate)
+		}
+		return nil, errGlance
+	}
 }

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,12 +60,27 @@ func TestSilence(t *testing.T) {
 	if run(1, true); !out() {
 		t.Error("not out although it answered nothing for more than a second while the other answered")
 	}
-	if _, due, _ := all[0].health.look(at.Add(time.Second)); !due {
+	if _, due, _ := all[0].health.look(at.Add(time.Second), false); !due {
 		t.Error("no probe after a second")
 	}
 	at = at.Add(time.Second)
-	if !all[0].health.take(at) || all[0].health.pause != 2*time.Second {
-		t.Errorf("a pause of %v after the first probe, expected 2 s", all[0].health.pause)
+	// A probe that is claimed and never sent is followed by one as soon; one that is sent doubles the pause.
+	if h := &all[0].health; !h.take(at, false) || h.pause != time.Second {
+		t.Errorf("a pause of %v after a probe was claimed, expected 1 s", h.pause)
+	}
+	at = at.Add(time.Second)
+	if h := &all[0].health; !h.take(at, false) || h.probes(at) || h.pause != 2*time.Second || h.probe != at.Add(2*time.Second) {
+		t.Errorf("a pause of %v after the first probe, expected 2 s", h.pause)
+	}
+	// Between probes there are glances, each a pause after what was sent last.
+	for i, tt := range []struct{ after, want bool }{{false, false}, {true, true}, {false, false}} {
+		h := &all[0].health
+		if tt.after {
+			at = at.Add(time.Second)
+		}
+		if h.take(at, false) || h.take(at, true) != tt.want || h.probes(at) != tt.want || h.pause != 2*time.Second {
+			t.Errorf("step %d: expected a glance: %v", i, tt.want)
+		}
 	}
 	// What it was asked before it was put out is answered: it is there again.
 	if all[0].note(at, at.Add(-10*time.Second), wellDone); out() {
@@ -150,6 +167,73 @@ func TestBlackHole(t *testing.T) {
 	}
 	if log := p.log.String(); !strings.Contains(log, "upstream out of rotation: it does not answer") {
 		t.Errorf("log:\n%s", log)
+	}
+}
+
+// A black hole that answers again is found by requests that cost their clients no answer, however long the pauses between
+// probes have become.
+func TestGlances(t *testing.T) {
+	var hole atomic.Bool
+	hole.Store(true)
+	_, bad := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hole.Load() {
+			<-r.Context().Done()
+		}
+	}))
+	_, good := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	cfg := to("http://"+bad, "http://"+good)
+	cfg.Objective = time.Second
+	cfg.Health.Pause = 50 * time.Millisecond
+	p := start(t, cfg)
+	u := p.state.Load().upstreams[0]
+	if !u.health.leaveFor(silent, live.Now(), func(result) bool { return true }) {
+		t.Fatal("not put out")
+	}
+	u.health.mu.Lock()
+	u.health.probe = live.Now().Add(time.Hour)
+	u.health.mu.Unlock()
+	c := client(t, 1, nil)
+	ask := func() {
+		resp, err := c.Get(p.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("status %d", resp.StatusCode)
+		}
+	}
+	for u.retried.all("sent")["sent"] == 0 { // a glance that another upstream answered
+		ask()
+	}
+	if isOut := p.Status().Upstreams[0].Out; !isOut {
+		t.Error("back without an answer")
+	}
+	hole.Store(false)
+	eventually(t, "the upstream to be back", func() bool { ask(); return !p.Status().Upstreams[0].Out })
+}
+
+// What waits for the end of a body waits for a client, and not for the upstream.
+func TestSilenceOfUploads(t *testing.T) {
+	u := &upstream{p: &Proxy{log: discard()}, health: health{rule: Health{Failures: 5}}}
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader("body"))
+	b := &requestBody{body: r.Body, hold: true}
+	b.left.Store(4)
+	r.Body = b
+	sent := func() int64 { return u.silence.sent.Load() }
+	answered := u.asked(r, live.Now())
+	if sent() != 0 {
+		t.Error("a request counts before the end of its body")
+	}
+	if _, err := io.ReadAll(b); err != nil || sent() != 1 {
+		t.Errorf("%v, %d requests sent at the end of its body, expected 1", err, sent())
+	}
+	answered(true)
+	b = &requestBody{body: r.Body, hold: true}
+	r.Body = b
+	u.asked(r, live.Now())(true)
+	if _, _ = io.ReadAll(b); sent() != 0 {
+		t.Error("a body that ends after the answer counts as a request without one")
 	}
 }
 

@@ -285,15 +285,15 @@ func (p *Proxy) choose(r *http.Request) *httpgate.Target {
 	if g == nil {
 		return nil // its group is gone this moment
 	}
-	u := least(g.upstreams, nil)
+	u := least(g.upstreams, nil, g.retries.left() && g.cfg.Limits.Retries >= 0 && r.ContentLength == 0 && mayTwice(r))
 	p.visitOf(r).chose(u)
 	p.logOf(r).at(u)
 	return u.target
 }
 
 // least returns the upstream to choose, which is not the one given unless there is no
-// other.
-func least(all []*upstream, not *upstream) *upstream {
+// other. mayGlance says that the request may go to one that is silent, and then to another one: see health.
+func least(all []*upstream, not *upstream, mayGlance bool) *upstream {
 	if len(all) == 1 {
 		return all[0]
 	}
@@ -312,8 +312,8 @@ func least(all []*upstream, not *upstream) *upstream {
 		if u == not {
 			continue
 		}
-		out, due, failures := u.health.look(now)
-		if due && u.health.take(now) {
+		out, due, failures := u.health.look(now, mayGlance)
+		if due && u.health.take(now, mayGlance) {
 			return u
 		}
 		s := u.gate.Stats()

@@ -47,14 +47,18 @@ code is 0 if all files are right, and 1 otherwise.`,
 					continue
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", path)
+				var lines strings.Builder
 				if file.Guard == nil && file.Broker == nil || file.HasProxy() {
-					describe(cmd.OutOrStdout(), &file.Proxy)
+					describe(&lines, &file.Proxy)
 				}
 				if file.Guard != nil {
-					describeGuard(cmd.OutOrStdout(), file.Guard)
+					describeGuard(&lines, file.Guard)
 				}
 				if file.Broker != nil {
-					describeBroker(cmd.OutOrStdout(), file.Broker)
+					describeBroker(&lines, file.Broker)
+				}
+				if err := writeWrapped(cmd.OutOrStdout(), lines.String(), 4); err != nil {
+					return err
 				}
 			}
 			switch mistakes {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,12 +105,11 @@ func runExplain(ctx context.Context, out io.Writer, admin, id string, f explainF
 		_, err := fmt.Fprintln(out, "no gate has refused a request")
 		return err
 	}
+	var lines strings.Builder
 	for i := range all {
-		if err := printRefused(out, &all[i]); err != nil {
-			return err
-		}
+		printRefused(&lines, &all[i])
 	}
-	return nil
+	return writeWrapped(out, lines.String(), len("  capacity   "))
 }
 
 // because says in words what each reason means. The FAQ says what to do about it.
@@ -125,7 +125,7 @@ var because = map[string]string{
 	"culprit":    "a request of this kind was blocking others",
 }
 
-func printRefused(out io.Writer, r *telemetry.Refused) error {
+func printRefused(out io.Writer, r *telemetry.Refused) {
 	seconds := func(s float64) string {
 		return time.Duration(s * float64(time.Second)).Round(10 * time.Microsecond).String()
 	}
@@ -148,7 +148,7 @@ func printRefused(out io.Writer, r *telemetry.Refused) error {
 			client += ", exceeded"
 		}
 	}
-	_, err := fmt.Fprintf(out, `%v %s at %s by gate %s: %s (%s)
+	fmt.Fprintf(out, `%v %s at %s by gate %s: %s (%s)
   wait       expected %s, accepted at most %s; in the queue %s, at the client before %s
   time       objective %s, of which %s must be left at the start; deadline %s
   capacity   %d of %d slots in use, %d waiting of at most %d
@@ -159,5 +159,4 @@ func printRefused(out io.Writer, r *telemetry.Refused) error {
 		seconds(r.Times.Objective), seconds(r.Times.Need), deadline,
 		r.Places.Running, r.Places.Limit, r.Places.Waiting, r.Places.QueueLimit,
 		workflow, r.Of.Class, r.Of.Priority, r.Of.Attempt+1, client)
-	return err
 }

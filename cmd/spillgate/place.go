@@ -57,7 +57,8 @@ one misses a topic's objective in three windows of 10 s, some of its publishers 
 from a node that is silent all do; "place moves" says why.`,
 		Example: `  spillgate place serve --data ./place
   spillgate place node n1 --address 10.0.0.1:1883 --capacity 60000
-  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10
+  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms \
+      --publisher-rate 10
   spillgate place where sensors device-17 --group hall-3
   spillgate place explain sensors
   spillgate place drain n1 --dry-run`,
@@ -277,7 +278,7 @@ func newPlaceTopic(f *placeFlags) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
 		Use: "topic NAME", Short: "Set the limits of a topic, or remove it",
-		Example: "  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms --publisher-rate 10", Args: needs("NAME"),
+		Example: "  spillgate place topic sensors --rate 11000 --burst 26 --objective 1ms \\\n      --publisher-rate 10", Args: needs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l.Objective, l.Strictest = objective.Seconds(), strictest.Seconds()
 			return f.change(cmd, func(s *place.State) error {

@@ -251,6 +251,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	}
 	g.enter(t)
 	g.run(now, t, queued)
+	t.observed = true
 	switch {
 	case t.reason != work.None:
 		return Shed, 0

@@ -152,7 +152,7 @@ func (g *Gate) ReplyTo(now mono.Time, t *Ticket, grant *wire.Grant) (tells bool)
 		g.pool.Left(now, c)
 		return false
 	}
-	if !g.pool.Reply(now, c, t.reason != work.None, t.Asks, g.cfg.Schedule.Fair, grant) {
+	if !g.pool.Reply(now, c, t.reason != work.None && !t.observed, t.Asks, g.cfg.Schedule.Fair, grant) {
 		return false
 	}
 	if g.cfg.Schedule.Fair {

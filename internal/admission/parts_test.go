@@ -55,3 +55,31 @@ func TestPeersShareCredits(t *testing.T) {
 		t.Errorf("%d parties, want 2", n)
 	}
 }
+
+// TestObservedRequestsAreAnsweredAsServed: what a gate that refuses nothing would have refused was executed, and its answer
+// says nothing that its client knows.
+func TestObservedRequestsAreAnsweredAsServed(t *testing.T) {
+	g := fixed(t, 4)
+	now := at(time.Second)
+	c := g.Pool().Register(now)
+	answer := func(barred work.Reason) (tells bool) {
+		k := &Ticket{Client: c, Barred: barred}
+		k.Deadline = mono.Never
+		if v, _ := g.Observe(now, k); (v == Shed) != (barred != work.None) {
+			t.Fatalf("%v with the reason %v", v, barred)
+		}
+		now = now.Add(ms)
+		g.Leave(now, k, work.Done)
+		_, tells = g.Reply(now, k)
+		return tells
+	}
+	for range 3 {
+		answer(work.None)
+	}
+	if answer(work.None) {
+		t.Fatal("an answer repeats what the client knows")
+	}
+	if answer(work.Culprit) {
+		t.Error("the answer to a request that was executed is that to a refusal")
+	}
+}

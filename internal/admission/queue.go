@@ -64,7 +64,7 @@ func (t *Ticket) Begin(now mono.Time) {
 	if t.Arrived == 0 || t.Arrived > now {
 		t.Arrived = now
 	}
-	t.state, t.reason, t.started, t.plain, t.ahead = fresh, work.None, now, t.Client == nil, false
+	t.state, t.reason, t.started, t.plain, t.ahead, t.observed = fresh, work.None, now, t.Client == nil, false, false
 	t.since, t.promised, t.pushed, t.spared, t.overtaken, t.aside = now, 0, false, false, false, nil
 }
 

@@ -90,6 +90,7 @@ type Ticket struct {
 
 	reason     work.Reason
 	state      state
+	observed   bool // it runs, whatever reason says: see Gate.Observe
 	plain      bool // over its window or without one: stricter AQM
 	started    mono.Time
 	since      mono.Time     // in the queue for a slot
