@@ -37,7 +37,8 @@
 //
 // Invariants: a task is looked up immediately before it is killed, and MariaDB compares the
 // number of a statement in the KILL as well. No look takes longer than its
-// limit. Nothing is written to the server.
+// limit. A view of waits that the server refuses costs a look what that view shows, no more. Nothing is
+// written to the server.
 //
 // What this package does not do: it does not choose the task.
 package mariadb
