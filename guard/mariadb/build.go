@@ -71,6 +71,8 @@ type input struct {
 	sessions     []sessionRow
 	transactions []transactionRow
 	stale        time.Duration // since transactions were read
+	fresh        bool          // they were read for this look
+	seconds      bool          // how long a session has been idle is told in whole seconds
 	rowWaits     []rowWait
 	locks        []lockRow
 	queues       []queued
@@ -87,7 +89,7 @@ type view struct {
 	*input
 	entries   map[int64]*track.Entry     // by session
 	rows      map[int64]*sessionRow      // by session
-	trx       map[int64]*transactionRow  // by session
+	trx       map[int64]*transactionRow  // by session, of those that go on
 	byTrx     map[uint64]*transactionRow // by transaction
 	blocks    map[int64]bool             // sessions that hold what others wait for
 	locked    map[int64]string           // the object of a lock that one of those holds
@@ -104,7 +106,6 @@ func (b *builder) build(in *input) *track.Look {
 	clear(b.targets)
 	v := b.index(in)
 	v.old = b.snapshots.look(v, b.questions, b.objective)
-	b.transactions.look(v)
 	b.kinds.look(in.at)
 	for i := range in.sessions {
 		r := &in.sessions[i]
@@ -147,10 +148,16 @@ func (b *builder) index(in *input) *view {
 	}
 	for i := range in.transactions {
 		t := &in.transactions[i]
-		v.trx[t.session], v.byTrx[t.id] = t, t
+		v.byTrx[t.id] = t
+	}
+	b.transactions.look(v)
+	for i := range in.transactions {
+		if t := &in.transactions[i]; b.transactions.goesOn(v, t, b.objective) {
+			v.trx[t.session] = t
+		}
 	}
 	for _, w := range in.rowWaits {
-		if t := v.byTrx[w.blocker]; t != nil {
+		if t := v.byTrx[w.blocker]; t != nil && v.trx[t.session] == t {
 			v.blocks[t.session] = true
 		}
 	}
@@ -205,7 +212,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 	began := v.millis(r.elapsed)
 	whole, long := b.transactions.since(v, trx, began, b.objective)
 	old := v.old[r.id]
-	if old != nil && trx.single {
+	if old != nil && (trx == nil || trx.single) {
 		old = nil // its snapshot ends with the statement
 	}
 	goal, key := v.identity(r, trx, old)
@@ -320,12 +327,12 @@ func (b *builder) rows(v *view) {
 	for _, w := range v.roots() {
 		waiter, blocker := v.byTrx[w.waiter], v.byTrx[w.blocker]
 		e, h := v.entries[waiter.session], v.entries[blocker.session]
-		if e == nil || h == nil {
+		if e == nil || h == nil || v.trx[waiter.session] != waiter || v.trx[blocker.session] != blocker { // one of them has gone on since
 			continue
 		}
 		if !blocker.waiting {
 			began, _ := b.tracker.At(h)
-			b.tracker.Holds(h, rowLock, min(began.Started, v.at.Add(-time.Duration(blocker.age)*time.Second)), 0, false)
+			b.tracker.Holds(h, rowLock, min(began.Started, b.transactions.begun(v, blocker)), 0, false)
 		}
 		b.tracker.Edge(e, h, rowLock)
 	}

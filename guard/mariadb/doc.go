@@ -30,7 +30,8 @@
 //     or more keep their connections, the guard counts those of each application that are free; where none is, and
 //     much less ends than is usual, requests are taken to wait for all that keep one.
 //   - InnoDB's views repeat their last answer when they are read more than ten times a
-//     second. They are read no more often.
+//     second. They are read no more often. A session that has begun another statement since is
+//     in another transaction, unless that one is known to have several.
 //   - With a thread pool, requests that wait for a thread are in no process list, and new
 //     connections wait as well. So the guard connects in advance, through extra_port or
 //     admin_port where the server has one.

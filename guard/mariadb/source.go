@@ -333,7 +333,7 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in, c := &s.in, s.looks.conn
-	in.pooled = s.pool
+	in.pooled, in.seconds = s.pool, s.mysql
 	in.own, in.notes, in.rowWaits, in.locks, in.queues = []int64{s.looks.id, s.acts.id}, s.notes, nil, in.locks[:0], nil
 	var err error
 	fail := func(view string) (*track.Look, error) { return nil, fmt.Errorf("mariadb: %s: %w", view, err) }
@@ -378,7 +378,7 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 		}
 		s.asked++
 	}
-	in.stale = time.Since(s.transactionsRead)
+	in.stale, in.fresh = time.Since(s.transactionsRead), s.fresh
 	if err = s.waits(ctx); err != nil {
 		return nil, err
 	}
