@@ -13,6 +13,8 @@
 //
 //   - KILL QUERY ends a statement and leaves its transaction the row locks; so an idle
 //     transaction, or a long one of short statements, can only lose its connection.
+//   - MariaDB numbers the statements inside of a procedure, and shows their texts. What is older than
+//     the look before is the statement that was seen then. KILL QUERY would end one of many.
 //   - Views of lock waits are quadratic in the waiters of one row. The blockers of the
 //     oldest waiters are enough. Where even that query is dear, it runs so seldom that it
 //     takes a tenth of the time.

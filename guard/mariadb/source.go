@@ -333,6 +333,7 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in, c := &s.in, s.looks.conn
+	in.asked = live.Now()
 	in.pooled, in.seconds = s.pool, s.mysql
 	in.own, in.notes, in.rowWaits, in.locks, in.queues = []int64{s.looks.id, s.acts.id}, s.notes, nil, in.locks[:0], nil
 	var err error
@@ -622,7 +623,8 @@ func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool
 	case !inside && s.mysql && r.idle() && goal.lock != "":
 		return s.keeps(ctx, goal)
 	}
-	return r.query == goal.query, nil
+	// Its statements inside have gone on, and it is older than the look.
+	return r.query == goal.query || goal.parts && !r.idle() && r.elapsed > live.Now().Sub(goal.asked).Seconds()*1000, nil
 }
 
 // keepsSQL counts the locks of an object that a session has.

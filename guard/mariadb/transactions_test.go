@@ -158,3 +158,32 @@ func TestRowsAreHeldForAsLongAsIsSure(t *testing.T) {
 		}
 	}
 }
+
+// A procedure is one task, although each of its statements has a number and a text of its own; the next statement of the session is another.
+func TestAProcedureIsOneTask(t *testing.T) {
+	b := newBuilder(20*time.Millisecond, false)
+	var first uint64
+	var kind uint64
+	for i, at := range []int{0, 100, 200, 300} {
+		began := 20
+		if i == 3 {
+			began = 260
+		}
+		at := mono.Time(time.Second).Add(time.Duration(at) * time.Millisecond)
+		l := &b.build(&input{at: at, asked: at - mono.Time(5*time.Millisecond), questions: uint64(10 * i), fresh: true, stale: time.Millisecond,
+			sessions: []sessionRow{{id: 2, command: "Query", text: []string{"SELECT 1", "DELETE FROM t", "INSERT INTO t VALUES (1)", "SELECT 2"}[i], elapsed: float64(i*100 + 50 - began), query: int64(10 + i)}}}).Sample
+		task := &l.Tasks[0]
+		if i == 0 {
+			first, kind = task.ID, task.Kind
+		}
+		if same := task.ID == first; same != (i < 3) {
+			t.Errorf("look %d: the task is the first: %v", i, same)
+		}
+		if i < 3 && task.Kind != kind {
+			t.Errorf("look %d: kind %x, expected %x as at first", i, task.Kind, kind)
+		}
+		if both := task.Steps.Has(culprit.Statement); both != (i == 0 || i == 3) {
+			t.Errorf("look %d: its statement can be ended: %v; of a procedure that would be one of its statements", i, both)
+		}
+	}
+}
