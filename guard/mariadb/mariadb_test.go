@@ -449,11 +449,16 @@ func TestProcedures(t *testing.T) {
 	holder.do(`CREATE OR REPLACE PROCEDURE slowly() BEGIN DECLARE k INT DEFAULT 0; DECLARE x INT; DECLARE c CURSOR FOR SELECT v FROM t WHERE id < 9 FOR UPDATE;
 START TRANSACTION; OPEN c; WHILE k < 9000 DO DO SLEEP(0.01); SET k = k + 1; END WHILE; CLOSE c; COMMIT; END`)
 	holder.begin("CALL slowly()")
-	looktest.Until(t, s, "the procedure", func(l *track.Look) bool { return len(l.Sample.Tasks) == 1 && !l.Sample.Tasks[0].Steps.Has(culprit.Statement) })
+	looktest.Until(t, s, "the procedure", func(l *track.Look) bool {
+		return len(l.Sample.Tasks) == 1 && !l.Sample.Tasks[0].Steps.Has(culprit.Statement)
+	})
 	victim.begin("UPDATE t SET v = v + 1 WHERE id = 5")
 	l := looktest.Until(t, s, "an edge to it", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
 	id := l.Sample.Tasks[l.Sample.Edges[0].Blocker].ID
-	looktest.Until(t, s, "its end", func(*track.Look) bool { done, err := s.Act(t.Context(), id, culprit.Session); return done && err == nil })
+	looktest.Until(t, s, "its end", func(*track.Look) bool {
+		done, err := s.Act(t.Context(), id, culprit.Session)
+		return done && err == nil
+	})
 	if err := holder.ends(); err == nil {
 		t.Error("the procedure came to its end")
 	}
