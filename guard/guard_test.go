@@ -302,8 +302,12 @@ func TestRules(t *testing.T) {
 	} {
 		r := rules
 		r.Only = tt.only
-		l := &track.Look{Sessions: []track.Session{tt.session}, Sample: culprit.Sample{Tasks: []culprit.Task{{Barred: tt.barred}}}}
+		l := &track.Look{Sessions: []track.Session{tt.session}, Late: []track.Session{tt.session},
+			Sample: culprit.Sample{Tasks: []culprit.Task{{Barred: tt.barred}}, Finished: culprit.Finished{Timed: 2, Late: 1}}}
 		r.apply(l)
+		if late := l.Sample.Finished.Late; (late == 0) != tt.background {
+			t.Errorf("%+v, background %v: %d requests that ended late count", tt.session, tt.background, late)
+		}
 		if task := l.Sample.Tasks[0]; task.Barred != tt.want || task.Background != tt.background {
 			t.Errorf("%+v, barred %v, only %v: %+v, expected %v", tt.session, tt.barred, tt.only, task, tt.want)
 		}

@@ -127,6 +127,11 @@ func (r *Rules) apply(l *track.Look) {
 	if len(r.Allow)+len(r.Deny)+len(r.Background) == 0 && !r.Only {
 		return
 	}
+	for i := range l.Late {
+		if f := &l.Sample.Finished; f.Late > 0 && anyFits(r.Background, &l.Late[i], culprit.NotBarred) {
+			f.Late--
+		}
+	}
 	for i := range l.Sessions {
 		s, t := &l.Sessions[i], &l.Sample.Tasks[i]
 		t.Background = t.Background || anyFits(r.Background, s, t.Barred)

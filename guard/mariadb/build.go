@@ -30,6 +30,7 @@ type builder struct {
 	targets      map[uint64]target
 	look         uint64
 	before       mono.Time // of the look before
+	asked        mono.Time // when that began
 	used         []used
 	kinds        kinds
 	cost         track.Cost
@@ -43,6 +44,9 @@ type builder struct {
 // known is what the look before saw of a session.
 type known struct {
 	query  int64
+	first  int64 // the number of the statement when it was seen first
+	parts  bool  // the statement is a procedure, say, whose statements have numbers of their own
+	runs   bool
 	text   string
 	parsed statement.Statement
 	look   uint64
@@ -57,7 +61,9 @@ type target struct {
 	whole          bool   // the session itself, for that lock
 	snapshot       bool   // the transaction, for what it keeps
 	idle           bool
-	settled        bool // its statement, or its idling, began before transactions were read: both are of one instant
+	parts          bool      // its statement has others inside, each with a number
+	asked          mono.Time // when the look began
+	settled        bool      // its statement, or its idling, began before transactions were read: both are of one instant
 }
 
 func newBuilder(objective time.Duration, mysql bool) *builder {
@@ -67,10 +73,13 @@ func newBuilder(objective time.Duration, mysql bool) *builder {
 // input is what the views showed at one look.
 type input struct {
 	at           mono.Time
+	asked        mono.Time // when the look began
 	questions    uint64
 	sessions     []sessionRow
 	transactions []transactionRow
 	stale        time.Duration // since transactions were read
+	fresh        bool          // they were read for this look
+	seconds      bool          // how long a session has been idle is told in whole seconds
 	rowWaits     []rowWait
 	locks        []lockRow
 	queues       []queued
@@ -87,7 +96,7 @@ type view struct {
 	*input
 	entries   map[int64]*track.Entry     // by session
 	rows      map[int64]*sessionRow      // by session
-	trx       map[int64]*transactionRow  // by session
+	trx       map[int64]*transactionRow  // by session, of those that go on
 	byTrx     map[uint64]*transactionRow // by transaction
 	blocks    map[int64]bool             // sessions that hold what others wait for
 	locked    map[int64]string           // the object of a lock that one of those holds
@@ -104,14 +113,13 @@ func (b *builder) build(in *input) *track.Look {
 	clear(b.targets)
 	v := b.index(in)
 	v.old = b.snapshots.look(v, b.questions, b.objective)
-	b.transactions.look(v)
 	b.kinds.look(in.at)
 	for i := range in.sessions {
 		r := &in.sessions[i]
 		if slices.Contains(in.own, r.id) {
 			continue
 		}
-		b.remember(r)
+		b.remember(v, r)
 		b.task(v, r)
 	}
 	for id, k := range b.known {
@@ -135,7 +143,7 @@ func (b *builder) build(in *input) *track.Look {
 	b.questions = in.questions
 	b.consume(v, done)
 	b.pools.End(b.tracker, connections, float64(done))
-	b.before = in.at
+	b.before, b.asked = in.at, in.asked
 	return b.tracker.End(done)
 }
 
@@ -147,10 +155,16 @@ func (b *builder) index(in *input) *view {
 	}
 	for i := range in.transactions {
 		t := &in.transactions[i]
-		v.trx[t.session], v.byTrx[t.id] = t, t
+		v.byTrx[t.id] = t
+	}
+	b.transactions.look(v)
+	for i := range in.transactions {
+		if t := &in.transactions[i]; b.transactions.goesOn(v, t, b.objective) {
+			v.trx[t.session] = t
+		}
 	}
 	for _, w := range in.rowWaits {
-		if t := v.byTrx[w.blocker]; t != nil {
+		if t := v.byTrx[w.blocker]; t != nil && v.trx[t.session] == t {
 			v.blocks[t.session] = true
 		}
 	}
@@ -174,13 +188,21 @@ func (b *builder) index(in *input) *view {
 	return v
 }
 
-// remember keeps the statement of a session.
-func (b *builder) remember(r *sessionRow) {
+// remember keeps the statement of a session. One that is older than the look before is the statement that was seen then, whatever its number:
+// a procedure is numbered as, and shows the text of, the statement of its that runs.
+func (b *builder) remember(v *view, r *sessionRow) {
 	k, ok := b.known[r.id]
-	if !r.idle() && r.text != "" && (!ok || k.query != r.query || k.text != r.text) {
-		k.parsed, k.text = statement.Of(r.text, statement.MySQL), r.text
+	same := ok && k.runs && !r.idle() && b.asked != 0 && v.at.Sub(v.millis(r.elapsed)) > v.at.Sub(b.asked)
+	switch {
+	case same:
+		k.parts = k.parts || k.query != r.query
+	default:
+		k.first, k.parts = r.query, false
+		if !r.idle() && r.text != "" && (!ok || k.query != r.query || k.text != r.text) {
+			k.parsed, k.text = statement.Of(r.text, statement.MySQL), r.text
+		}
 	}
-	k.query, k.look = r.query, b.look
+	k.query, k.runs, k.look = r.query, !r.idle(), b.look
 	b.known[r.id] = k
 }
 
@@ -205,10 +227,11 @@ func (b *builder) task(v *view, r *sessionRow) {
 	began := v.millis(r.elapsed)
 	whole, long := b.transactions.since(v, trx, began, b.objective)
 	old := v.old[r.id]
-	if old != nil && trx.single {
+	if old != nil && (trx == nil || trx.single) {
 		old = nil // its snapshot ends with the statement
 	}
-	goal, key := v.identity(r, trx, old)
+	k := b.known[r.id]
+	goal, key := v.identity(r, &k, trx, old)
 	short := v.at.Sub(began) <= b.objective
 	background := false
 	switch {
@@ -222,14 +245,14 @@ func (b *builder) task(v *view, r *sessionRow) {
 	e := b.tracker.Task(key, began)
 	v.entries[r.id] = e
 	t, s := b.tracker.At(e)
-	parsed := b.known[r.id].parsed
+	parsed := k.parsed
 	*s = track.Session{Process: r.id, User: r.user, Database: r.database, Client: r.host, Statement: parsed, State: strings.ToLower(r.command)}
 	if r.state != "" {
 		s.State += ", " + r.state
 	}
 	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
-	if r.idle() || old != nil || long && short {
+	if r.idle() || old != nil || long && short || k.parts {
 		t.Steps = culprit.StepsOf(culprit.Session) // what it keeps does not end with a statement, of which it runs many
 	}
 	if e.Fresh && !r.idle() {
@@ -247,9 +270,9 @@ func (b *builder) task(v *view, r *sessionRow) {
 
 // identity returns what tells the task of a session from others, to the server and from look
 // to look.
-func (v *view) identity(r *sessionRow, trx *transactionRow, old *snapshot) (target, track.Key) {
-	goal := target{session: r.id, query: r.query, lock: v.locked[r.id], idle: r.idle(), settled: r.elapsed >= v.stale.Seconds()*1000}
-	key := track.Key{Process: r.id, Work: r.query}
+func (v *view) identity(r *sessionRow, k *known, trx *transactionRow, old *snapshot) (target, track.Key) {
+	goal := target{session: r.id, query: r.query, parts: k.parts, asked: v.asked, lock: v.locked[r.id], idle: r.idle(), settled: r.elapsed >= v.stale.Seconds()*1000}
+	key := track.Key{Process: r.id, Work: k.first}
 	if trx != nil {
 		if goal.age = trx.age; trx.id < numbered {
 			goal.transaction = trx.id
@@ -320,12 +343,12 @@ func (b *builder) rows(v *view) {
 	for _, w := range v.roots() {
 		waiter, blocker := v.byTrx[w.waiter], v.byTrx[w.blocker]
 		e, h := v.entries[waiter.session], v.entries[blocker.session]
-		if e == nil || h == nil {
+		if e == nil || h == nil || v.trx[waiter.session] != waiter || v.trx[blocker.session] != blocker { // one of them has gone on since
 			continue
 		}
 		if !blocker.waiting {
 			began, _ := b.tracker.At(h)
-			b.tracker.Holds(h, rowLock, min(began.Started, v.at.Add(-time.Duration(blocker.age)*time.Second)), 0, false)
+			b.tracker.Holds(h, rowLock, min(began.Started, b.transactions.begun(v, blocker)), 0, false)
 		}
 		b.tracker.Edge(e, h, rowLock)
 	}

@@ -13,6 +13,8 @@
 //
 //   - KILL QUERY ends a statement and leaves its transaction the row locks; so an idle
 //     transaction, or a long one of short statements, can only lose its connection.
+//   - MariaDB numbers the statements inside of a procedure, and shows their texts. What is older than
+//     the look before is the statement that was seen then. KILL QUERY would end one of many.
 //   - Views of lock waits are quadratic in the waiters of one row. The blockers of the
 //     oldest waiters are enough. Where even that query is dear, it runs so seldom that it
 //     takes a tenth of the time.
@@ -30,14 +32,16 @@
 //     or more keep their connections, the guard counts those of each application that are free; where none is, and
 //     much less ends than is usual, requests are taken to wait for all that keep one.
 //   - InnoDB's views repeat their last answer when they are read more than ten times a
-//     second. They are read no more often.
+//     second. They are read no more often. A session that has begun another statement since is
+//     in another transaction, unless that one is known to have several.
 //   - With a thread pool, requests that wait for a thread are in no process list, and new
 //     connections wait as well. So the guard connects in advance, through extra_port or
 //     admin_port where the server has one.
 //
 // Invariants: a task is looked up immediately before it is killed, and MariaDB compares the
 // number of a statement in the KILL as well. No look takes longer than its
-// limit. Nothing is written to the server.
+// limit. A view of waits that the server refuses costs a look what that view shows, no more. Nothing is
+// written to the server.
 //
 // What this package does not do: it does not choose the task.
 package mariadb

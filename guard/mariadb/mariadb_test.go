@@ -393,6 +393,80 @@ func TestTableLevelLocks(t *testing.T) {
 	}
 }
 
+// A role that may not read performance_schema sees who waits for rows all the same, and is told what it does not see; so is one that may not read
+// one table of it.
+func TestViewsThatAreRefused(t *testing.T) {
+	start(t)
+	admin := client(t)
+	for name, tt := range map[string]struct{ grant, note string }{
+		"none": {"GRANT PROCESS ON *.* TO few@'%'", "who holds metadata locks cannot be seen; missing: GRANT SELECT ON performance_schema.*"},
+		"some": {"GRANT SELECT ON performance_schema.metadata_locks TO few@'%'", "who holds locks of whole tables cannot be seen; the server refuses table_handles: SELECT command denied"},
+	} {
+		admin.do("CREATE OR REPLACE USER few@'%'")
+		admin.do("GRANT PROCESS ON *.* TO few@'%'")
+		admin.do(tt.grant)
+		if name == "some" {
+			admin.do("GRANT SELECT ON performance_schema.setup_instruments TO few@'%'")
+			admin.do("GRANT SELECT ON performance_schema.threads TO few@'%'")
+		}
+		s := open(t, fmt.Sprintf("mariadb://few@%s:%d/", server.s.Host, server.s.Port))
+		holder, victim, reader, writer := client(t), client(t), client(t), client(t)
+		holder.do("BEGIN")
+		holder.do("UPDATE t SET v = 1 WHERE id = 5")
+		victim.begin("UPDATE t SET v = v + 1 WHERE id = 5")
+		reader.do("CREATE TABLE IF NOT EXISTS whole (id INT PRIMARY KEY, v INT) ENGINE=MyISAM")
+		reader.do("REPLACE INTO whole VALUES (1, 1), (2, 2)")
+		var id int64
+		if err := reader.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		reader.begin("SELECT SUM(SLEEP(90)) FROM whole")
+		looktest.Until(t, s, name+": the reader", func(l *track.Look) bool {
+			return slices.ContainsFunc(l.Sessions, func(s track.Session) bool { return s.Process == id })
+		})
+		writer.begin("UPDATE whole SET v = 2 WHERE id = 2")
+		l := looktest.Until(t, s, name+": an edge to the holder, and the note", func(l *track.Look) bool {
+			_, there := idleBlocker(l)
+			return there && slices.ContainsFunc(l.Notes, func(n string) bool { return strings.HasPrefix(n, tt.note) })
+		})
+		if len(l.Sample.Edges) != 1 {
+			t.Errorf("%s: %d edges, expected that to the holder of the row alone", name, len(l.Sample.Edges))
+		}
+		holder.do("COMMIT")
+		if err := victim.ends(); err != nil {
+			t.Error(err)
+		}
+		admin.do(fmt.Sprintf("KILL QUERY %d", id))
+		_, _ = reader.ends(), writer.ends()
+		s.Close()
+	}
+}
+
+// KILL QUERY ends one statement of a procedure, which has gone on to the next when that comes. Its session is ended, with what it keeps.
+func TestProcedures(t *testing.T) {
+	s := open(t, start(t))
+	holder, victim := client(t), client(t)
+	holder.do(`CREATE OR REPLACE PROCEDURE slowly() BEGIN DECLARE k INT DEFAULT 0; DECLARE x INT; DECLARE c CURSOR FOR SELECT v FROM t WHERE id < 9 FOR UPDATE;
+START TRANSACTION; OPEN c; WHILE k < 9000 DO DO SLEEP(0.01); SET k = k + 1; END WHILE; CLOSE c; COMMIT; END`)
+	holder.begin("CALL slowly()")
+	looktest.Until(t, s, "the procedure", func(l *track.Look) bool {
+		return len(l.Sample.Tasks) == 1 && !l.Sample.Tasks[0].Steps.Has(culprit.Statement)
+	})
+	victim.begin("UPDATE t SET v = v + 1 WHERE id = 5")
+	l := looktest.Until(t, s, "an edge to it", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
+	id := l.Sample.Tasks[l.Sample.Edges[0].Blocker].ID
+	looktest.Until(t, s, "its end", func(*track.Look) bool {
+		done, err := s.Act(t.Context(), id, culprit.Session)
+		return done && err == nil
+	})
+	if err := holder.ends(); err == nil {
+		t.Error("the procedure came to its end")
+	}
+	if err := victim.ends(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Rights that are missing are named.
 func TestMissing(t *testing.T) {
 	for _, tt := range []struct {

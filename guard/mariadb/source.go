@@ -333,7 +333,8 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	in, c := &s.in, s.looks.conn
-	in.pooled = s.pool
+	in.asked = live.Now()
+	in.pooled, in.seconds = s.pool, s.mysql
 	in.own, in.notes, in.rowWaits, in.locks, in.queues = []int64{s.looks.id, s.acts.id}, s.notes, nil, in.locks[:0], nil
 	var err error
 	fail := func(view string) (*track.Look, error) { return nil, fmt.Errorf("mariadb: %s: %w", view, err) }
@@ -350,7 +351,11 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	}
 	busy := true
 	if s.quick && len(ids) == 0 {
-		if busy, err = readBusy(ctx, c); err != nil {
+		var told *mysql.MySQLError
+		switch busy, err = readBusy(ctx, c); {
+		case errors.As(err, &told) && !late(err): // without the right to ask: the list tells it as well
+			s.quick, busy = false, true
+		case err != nil:
 			return fail("performance_schema.threads")
 		}
 		s.asked++
@@ -374,7 +379,7 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 		}
 		s.asked++
 	}
-	in.stale = time.Since(s.transactionsRead)
+	in.stale, in.fresh = time.Since(s.transactionsRead), s.fresh
 	if err = s.waits(ctx); err != nil {
 		return nil, err
 	}
@@ -435,8 +440,9 @@ func (s *Source) refreshed() bool {
 func (s *Source) queues(ctx context.Context) (err error) {
 	in := &s.in
 	if s.pool {
-		if in.queues, err = readQueues(ctx, s.looks.conn); err != nil {
-			return fmt.Errorf("mariadb: THREAD_POOL_QUEUES: %w", err)
+		queues, err := readQueues(ctx, s.looks.conn)
+		if in.queues, err = without(s, queues, nil, "THREAD_POOL_QUEUES", "who waits for a thread of the pool", err); err != nil {
+			return err
 		}
 		s.asked++
 	}
@@ -459,8 +465,9 @@ func (s *Source) waits(ctx context.Context) (err error) {
 	if waiters := oldest(in.transactions); len(waiters) > 0 {
 		if (s.fresh || s.mysql) && time.Since(s.rowsRead) >= dear*s.rowsTook {
 			began := time.Now()
-			if s.rowWaits, err = readRowWaits(ctx, s.looks.conn, s.mysql, waiters); err != nil {
-				return fmt.Errorf("mariadb: the view of row lock waits: %w", err)
+			rows, err := readRowWaits(ctx, s.looks.conn, s.mysql, waiters)
+			if s.rowWaits, err = without(s, rows, nil, "the view of row lock waits", "who holds locks of rows", err); err != nil {
+				return err
 			}
 			s.rowsRead, s.rowsTook = time.Now(), time.Since(began)
 			if !s.mysql {
@@ -473,13 +480,15 @@ func (s *Source) waits(ctx context.Context) (err error) {
 	if !slices.ContainsFunc(in.sessions, func(r sessionRow) bool { return waitsForLock(r.state) }) || slices.ContainsFunc(s.notes, func(n string) bool { return strings.Contains(n, "metadata locks") }) {
 		return nil
 	}
-	if in.locks, err = readLocks(ctx, s.looks.conn, in.locks); err != nil {
-		return fmt.Errorf("mariadb: metadata_locks: %w", err)
+	locks, err := readLocks(ctx, s.looks.conn, in.locks)
+	if in.locks, err = without(s, locks, in.locks, "metadata_locks", "who holds metadata locks", err); err != nil {
+		return err
 	}
 	s.asked++
 	if waiting := waitForTable(in.sessions); len(waiting) > 0 {
-		if in.locks, err = readHandles(ctx, s.looks.conn, in.locks, func(session int64) bool { return waiting[session] }); err != nil {
-			return fmt.Errorf("mariadb: table_handles: %w", err)
+		locks, err = readHandles(ctx, s.looks.conn, in.locks, func(session int64) bool { return waiting[session] })
+		if in.locks, err = without(s, locks, in.locks, "table_handles", "who holds locks of whole tables", err); err != nil {
+			return err
 		}
 		s.asked++
 	}
@@ -507,6 +516,21 @@ func (s *Source) waits(ctx context.Context) (err error) {
 	}
 	in.sessions = fresh
 	return nil
+}
+
+// without returns what was read of a view that tells what some sessions wait for, or instead, if the server refused it. An answer of the
+// server leaves the connection as it was, and the other views tell what they always do: the look goes on, and notes what it does not
+// show. Any other error is that of the look: nothing is known then, or the server is too slow.
+func without[T any](s *Source, read, instead []T, view, hides string, err error) ([]T, error) {
+	var told *mysql.MySQLError
+	switch {
+	case err == nil:
+		return read, nil
+	case !errors.As(err, &told), late(err):
+		return instead, fmt.Errorf("mariadb: %s: %w", view, err)
+	}
+	s.in.notes = append(slices.Clip(s.in.notes), fmt.Sprintf("%s cannot be seen; the server refuses %s: %s", hides, view, told.Message))
+	return instead, nil
 }
 
 // oldest returns the transactions that have waited longest for rows.
@@ -599,7 +623,8 @@ func (s *Source) same(ctx context.Context, goal target, step culprit.Step) (bool
 	case !inside && s.mysql && r.idle() && goal.lock != "":
 		return s.keeps(ctx, goal)
 	}
-	return r.query == goal.query, nil
+	// Its statements inside have gone on, and it is older than the look.
+	return r.query == goal.query || goal.parts && !r.idle() && r.elapsed > live.Now().Sub(goal.asked).Seconds()*1000, nil
 }
 
 // keepsSQL counts the locks of an object that a session has.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -82,5 +83,107 @@ func TestKindsThatBeginAllTheTime(t *testing.T) {
 	}
 	if at := look(6100); k.usual(5, at) {
 		t.Error("one that begins seldom is not among them later")
+	}
+}
+
+// A transaction whose session has begun another statement since transactions were read tells nothing of that one, unless it is known to have
+// several: the statement of a healthy application would be taken for an old transaction that keeps rows.
+func TestSessionsThatWentOn(t *testing.T) {
+	const objective = 20 * time.Millisecond
+	for name, tt := range map[string]struct {
+		elapsed float64 // of the blocker's statement at the last look, ms
+		batch   bool    // the blocker has run others in the transaction
+		edges   int
+		age     time.Duration
+	}{
+		"the same statement": {elapsed: 250, edges: 1, age: 250 * time.Millisecond},
+		"another one":        {elapsed: 5, age: 5 * time.Millisecond},
+		"one of several":     {elapsed: 5, batch: true, edges: 1, age: 250 * time.Millisecond},
+	} {
+		b := newBuilder(objective, false)
+		var l *culprit.Sample
+		for i, at := range []int{0, 100, 200, 250} { // transactions are read at the first three
+			stale := 2 * time.Millisecond
+			if i == 3 {
+				stale = 50 * time.Millisecond
+			}
+			holds := sessionRow{id: 2, command: "Query", text: "UPDATE hot SET v = 1", elapsed: float64(at), query: 7}
+			switch {
+			case i == 3:
+				holds.elapsed, holds.query = tt.elapsed, 7
+				if tt.elapsed < 250 {
+					holds.query = 99
+				}
+			case tt.batch:
+				holds.elapsed, holds.query = 1, int64(10+i) // too short to have lasted since transactions were read
+			}
+			l = &b.build(&input{at: mono.Time(time.Second).Add(time.Duration(at) * time.Millisecond), questions: uint64(10 * i), stale: stale, fresh: i < 3,
+				sessions:     []sessionRow{holds, {id: 3, command: "Query", text: "UPDATE hot SET v = 2", elapsed: float64(at), query: 8}},
+				transactions: []transactionRow{{id: 71, session: 2, modified: 1, sure: -900_000}, {id: 80, session: 3, waiting: true, sure: -900_000}},
+				rowWaits:     []rowWait{{80, 71}}}).Sample
+		}
+		age := time.Duration(-1)
+		for k := range l.Tasks {
+			if b.targets[l.Tasks[k].ID].session == 2 {
+				age = l.At.Sub(l.Tasks[k].Started)
+			}
+		}
+		if len(l.Edges) != tt.edges || age != tt.age {
+			t.Errorf("%s: %d edges to a task that is %v old, expected %d to one of %v", name, len(l.Edges), age, tt.edges, tt.age)
+		}
+	}
+}
+
+// A transaction of a few milliseconds that began before a full second is one second old to the server. It has held its rows for as long
+// as it is known to be old.
+func TestRowsAreHeldForAsLongAsIsSure(t *testing.T) {
+	for _, command := range []string{"Query", "Sleep"} {
+		b := newBuilder(20*time.Millisecond, false)
+		l := &b.build(&input{at: mono.Time(5 * time.Second), fresh: true, stale: time.Millisecond,
+			sessions: []sessionRow{{id: 2, command: command, text: "UPDATE hot SET v = 1", elapsed: 8, query: 7},
+				{id: 3, command: "Query", text: "UPDATE hot SET v = 2", elapsed: 6, query: 8}},
+			transactions: []transactionRow{{id: 71, session: 2, modified: 1, age: 1, sure: -990_000}, {id: 80, session: 3, waiting: true, sure: -992_000}},
+			rowWaits:     []rowWait{{80, 71}}}).Sample
+		for i := range l.Holds {
+			h := &l.Holds[i]
+			if h.Resource != rowLock || h.HeldSince == culprit.Unset {
+				continue
+			}
+			if held, age := l.At.Sub(h.HeldSince), l.At.Sub(l.Tasks[h.Task].Started); held != 8*time.Millisecond || age != held {
+				t.Errorf("%s: rows are held for %v by a task that is %v old, expected 8ms", command, held, age)
+			}
+		}
+		if len(l.Edges) != 1 {
+			t.Errorf("%s: %d edges, expected 1", command, len(l.Edges))
+		}
+	}
+}
+
+// A procedure is one task, although each of its statements has a number and a text of its own; the next statement of the session is another.
+func TestAProcedureIsOneTask(t *testing.T) {
+	b := newBuilder(20*time.Millisecond, false)
+	var first uint64
+	var kind uint64
+	for i, at := range []int{0, 100, 200, 300} {
+		began := 20
+		if i == 3 {
+			began = 260
+		}
+		at := mono.Time(time.Second).Add(time.Duration(at) * time.Millisecond)
+		l := &b.build(&input{at: at, asked: at - mono.Time(5*time.Millisecond), questions: uint64(10 * i), fresh: true, stale: time.Millisecond,
+			sessions: []sessionRow{{id: 2, command: "Query", text: []string{"SELECT 1", "DELETE FROM t", "INSERT INTO t VALUES (1)", "SELECT 2"}[i], elapsed: float64(i*100 + 50 - began), query: int64(10 + i)}}}).Sample
+		task := &l.Tasks[0]
+		if i == 0 {
+			first, kind = task.ID, task.Kind
+		}
+		if same := task.ID == first; same != (i < 3) {
+			t.Errorf("look %d: the task is the first: %v", i, same)
+		}
+		if i < 3 && task.Kind != kind {
+			t.Errorf("look %d: kind %x, expected %x as at first", i, task.Kind, kind)
+		}
+		if both := task.Steps.Has(culprit.Statement); both != (i == 0 || i == 3) {
+			t.Errorf("look %d: its statement can be ended: %v; of a procedure that would be one of its statements", i, both)
+		}
 	}
 }

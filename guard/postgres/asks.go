@@ -3,6 +3,7 @@ package postgres
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/mono"
@@ -61,4 +62,10 @@ func (b *builder) late(completed uint64) (timed, late uint64) {
 		return 0, 0
 	}
 	return completed, late
+}
+
+// endedLate reports whether a statement ended late since the look before that began since then: no look saw it. Of a session the last
+// statement alone is known.
+func (b *builder) endedLate(in *input, r *activityRow) bool {
+	return b.before != 0 && r.backend == "client backend" && strings.HasPrefix(r.state, "idle") && !r.changed.Before(in.since) && !r.statement.Before(in.since) && r.changed.Sub(r.statement) > b.objective
 }

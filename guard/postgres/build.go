@@ -116,6 +116,9 @@ func (b *builder) build(in *input) *track.Look {
 			entries[r.pid] = e
 		}
 		b.connection(in, r, e, ended)
+		if b.endedLate(in, r) {
+			b.tracker.EndedLate(track.Session{Process: r.pid, User: r.user, Application: r.application, Database: r.database, Client: r.client, State: r.state})
+		}
 	}
 	for pid, k := range b.known {
 		if k.look != b.look {
@@ -143,7 +146,11 @@ func (b *builder) build(in *input) *track.Look {
 		b.tracker.Note(fmt.Sprintf("other users' sessions cannot be cancelled; missing: GRANT pg_signal_backend TO %s", quoteName(in.role)))
 	}
 	l := b.tracker.End(completed)
-	l.Sample.Finished.Timed, l.Sample.Finished.Late = b.late(completed)
+	f := &l.Sample.Finished
+	f.Timed, f.Late = b.late(completed)
+	if n := uint64(len(l.Late)); n > 0 {
+		f.Timed, f.Late = max(f.Timed, completed, n), max(f.Late, n)
+	}
 	return l
 }
 

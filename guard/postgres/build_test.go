@@ -167,3 +167,33 @@ func TestStepsOfSessionsThatHearNoCancel(t *testing.T) {
 		}
 	}
 }
+
+// Statements that are late and shorter than the time between two looks are known by their sessions, which tell when the last one began and
+// ended. One that the look before saw is no other one.
+func TestStatementsThatEndLateBetweenLooks(t *testing.T) {
+	b := newBuilder(20 * ms)
+	clock := time.Unix(1000, 0)
+	row := func(pid int64, state string, began, ended time.Duration) activityRow {
+		return activityRow{pid: pid, backend: "client backend", begun: time.Unix(0, pid), user: "app", state: state, statement: clock.Add(-began), changed: clock.Add(-ended)}
+	}
+	look := func(rows ...activityRow) culprit.Finished {
+		since := clock
+		clock = clock.Add(100 * ms)
+		for i := range rows {
+			rows[i].statement, rows[i].changed = rows[i].statement.Add(100*ms), rows[i].changed.Add(100*ms)
+		}
+		l := b.build(&input{at: mono.Time(clock.UnixNano()), since: since, summary: summary{now: clock, finished: 2}, rows: rows, super: true, maySignal: true})
+		if int(l.Sample.Finished.Late) != len(l.Late) {
+			t.Errorf("%+v of %d sessions", l.Sample.Finished, len(l.Late))
+		}
+		return l.Sample.Finished
+	}
+	if f := look(row(1, "idle", 50*ms, 10*ms)); f.Late != 0 {
+		t.Errorf("the first look: %+v, expected none: when the time before it began is not known", f)
+	}
+	f := look(row(1, "idle", 50*ms, 10*ms), row(2, "idle in transaction", 90*ms, 69*ms), row(3, "idle", 30*ms, 10*ms), row(4, "active", 60*ms, 60*ms),
+		row(5, "idle", 130*ms, 10*ms), row(6, "idle", 300*ms, 200*ms))
+	if f.Late != 2 || f.Timed < 2 {
+		t.Errorf("%+v, expected 2 late: of those that began since the look before and took more than 20 ms", f)
+	}
+}

@@ -24,6 +24,8 @@
 //     that is most of the wait. So the guard looks for unread requests of idle sessions in
 //     their sockets, and the time that sessions waited for a processor tells how many
 //     statements were late.
+//   - An idle session tells when its last statement began and ended, so those that were late
+//     and began and ended between two looks are counted as well, one a session.
 //   - Who waits for a connection of an exhausted pool waits in the application, and no session
 //     of the server does. Where all sessions that an application has from one place are in use and much
 //     less ends in them than is usual, requests are taken to wait for all that keep one.

@@ -53,6 +53,9 @@ type Session struct {
 type Look struct {
 	Sample   culprit.Sample
 	Sessions []Session
+	// Late has a session for each request that ended late since the look before and that no look saw, as far as the server tells of them. They are
+	// counted in Sample.Finished.
+	Late []Session
 	// Notes says what could not be seen, and which right is missing.
 	Notes []string
 }
@@ -109,7 +112,7 @@ func (t *Tracker) Begin(at mono.Time) {
 	t.n++
 	t.prev, t.at = t.at, max(at, t.at)
 	t.look.Sample = culprit.Sample{At: t.at, Resources: t.resources, Tasks: t.look.Sample.Tasks[:0], Holds: t.look.Sample.Holds[:0], Edges: t.look.Sample.Edges[:0]}
-	t.look.Sessions, t.look.Notes = t.look.Sessions[:0], t.look.Notes[:0]
+	t.look.Sessions, t.look.Late, t.look.Notes = t.look.Sessions[:0], t.look.Late[:0], t.look.Notes[:0]
 	t.order = t.order[:0]
 }
 
@@ -224,6 +227,9 @@ func (t *Tracker) Edge(waiter, blocker *Entry, resource int) {
 	}
 	t.look.Sample.Edges = append(t.look.Sample.Edges, culprit.Edge{Waiter: int32(waiter.Index), Blocker: int32(blocker.Index), Resource: int32(resource)})
 }
+
+// EndedLate adds a request that ended late and that no look saw.
+func (t *Tracker) EndedLate(s Session) { t.look.Late = append(t.look.Late, s) }
 
 // Note adds a remark to the look.
 func (t *Tracker) Note(text string) { t.look.Notes = append(t.look.Notes, text) }

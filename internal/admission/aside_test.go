@@ -135,9 +135,15 @@ func TestWhoWaitsAsideIsNoCrowd(t *testing.T) {
 	if g.aside.Len() != len(plain) || g.crowded() {
 		t.Errorf("%d wait aside, a crowd: %v; expected %d and none", g.aside.Len(), g.crowded(), len(plain))
 	}
+	if b := g.Because(at(0), &asked[0]); b.Waiting != len(plain) {
+		t.Errorf("a refusal would tell of %d that wait, expected %d", b.Waiting, len(plain))
+	}
 	for i := range asked {
 		g.Leave(at(ms), &asked[i], work.Done)
 		g.Next(at(ms))
+	}
+	if g.hold.backlog != len(plain) {
+		t.Errorf("%d waited when requests began to end again, expected %d: those aside are victims as well", g.hold.backlog, len(plain))
 	}
 	if g.unasked != 2 || !g.crowded() {
 		t.Errorf("%d of clients without credits run, a crowd: %v; expected 2 and one", g.unasked, g.crowded())

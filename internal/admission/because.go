@@ -21,8 +21,8 @@ type Because struct {
 	// before the request was sent, and Left the time to its deadline when it came; negative
 	// without a deadline.
 	Objective, Waited, Left time.Duration
-	// Limit is the most that may run at once, Running what did, Waiting the others in the
-	// queue, and QueueLimit the most that may be there.
+	// Limit is the most that may run at once, Running what did, Waiting the others that waited, in the
+	// queue or aside, and QueueLimit the most that may be in each of the two.
 	Limit, Running, Waiting, QueueLimit int
 	// Credits says that the client has an account, with a window of Window credits; Over that
 	// it had more requests outstanding than these.
@@ -35,7 +35,7 @@ func (g *Gate) Because(now mono.Time, t *Ticket) Because {
 	b := Because{
 		Reason: t.reason, Expected: t.promised, Accepted: g.maxDelay(t), Queued: max(t.Queued(), 0), Need: g.worth.need,
 		Objective: t.objective(g.cfg.Objective), Waited: t.Waited, Left: -1,
-		Limit: g.limit.Limit(), Running: g.limit.InUse(), Waiting: g.queue.Len(), QueueLimit: g.cfg.QueueLimit,
+		Limit: g.limit.Limit(), Running: g.limit.InUse(), Waiting: g.Waiting(), QueueLimit: g.cfg.QueueLimit,
 	}
 	if t.Deadline != mono.Never {
 		b.Left = max(t.Deadline.Sub(t.Arrived), 0)

@@ -31,7 +31,7 @@ type hold struct {
 	named    bool
 	found    bool          // and was cancelled
 	resumed  mono.Time     // the first departure after that; mono.Never: not yet
-	backlog  int           // requests that waited then
+	backlog  int           // requests that waited then, in the queue or aside
 	left     time.Duration // that doubt may take, when it closed last; below 0 after a suspicion
 	filled   mono.Time     // up to when left has grown
 	began    mono.Time
@@ -223,8 +223,8 @@ func (g *Gate) departs(now mono.Time) {
 		h.left = min(h.left-now.Sub(h.began), time.Duration(disproved*float64(h.length)))
 	case !h.open || !h.found:
 	case h.resumed == mono.Never:
-		h.resumed, h.backlog = now, g.queue.Len()
-	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.queue.Len() >= h.backlog && !g.slowed(now):
+		h.resumed, h.backlog = now, g.Waiting()
+	case now >= h.resumed.Add(drains*g.cfg.Objective) && g.Waiting() >= h.backlog && !g.slowed(now):
 		g.release(now) // more come than are served; kept, they would make all the others late
 	}
 }

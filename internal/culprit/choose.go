@@ -186,6 +186,17 @@ func (e *Engine) blocked(v *view, i int) float64 {
 	return sum
 }
 
+// heldUp returns the share of its time that a task loses to what all use at the same time and it does not keep itself, whoever does.
+func (e *Engine) heldUp(v *view, i int) float64 {
+	sum := 0.0
+	for r := range v.r {
+		if at := i*v.r + r; v.divided(r) {
+			sum += v.lost[at] * max(1-e.graph.keeps[at], 0)
+		}
+	}
+	return sum
+}
+
 // rare is how many times the usual use of a resource makes a task unusual: an
 // exponential with the median 1 exceeds it once in a million, ln 10⁶ ÷ ln 2.
 const rare = 20
@@ -211,6 +222,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case !c.dam && timed && c.common && (c.usage.sofar <= alikeHolds*e.alike(t.Kind) || e.endings.doubted(t.Kind, v.s.At)):
 		return Ordinary
+	case !c.dam && timed && c.common && e.heldUp(v, c.task) > 0.5: // what holds one of the victims' kind up holds the next up as well
+		return Waiting
 	case !c.dam && !limited && t.Kind != 0 && v.divided(c.resource) && (!e.steady(v, c.task) || c.common && e.demand(v, c)):
 		return Ordinary // one of many that come and go; where nothing ends any more, its victims are like it
 	case t.Barred != NotBarred:

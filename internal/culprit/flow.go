@@ -43,7 +43,7 @@ func (f *flow) spread(v *view, g *graph) {
 	f.pool, f.fed, f.sum = resized(f.pool, f.pools*v.r), resized(f.fed, f.pools*v.r), resized(f.sum, f.pools*v.r)
 	f.to, f.full = resized(f.to, f.pools*f.pools), resized(f.full, f.pools)
 	f.links = f.links[:0]
-	g.nobody = resized(g.nobody, v.r)
+	g.nobody, g.through = resized(g.nobody, v.r), resized(g.through, cells)
 	f.find(v, g)
 	f.connect(v, g)
 	copy(f.moving, g.direct)
@@ -145,6 +145,9 @@ func (f *flow) pass(v *view, g *graph) bool {
 			continue
 		}
 		row := f.moving[i*v.r : (i+1)*v.r]
+		if g.dams[i] {
+			addTo(g.through[i*v.r:(i+1)*v.r], row, 1)
+		}
 		addTo(g.final[i*v.r:(i+1)*v.r], row, 1-g.waits[i])
 		if g.waits[i] == 0 || !some(row) {
 			continue
@@ -205,6 +208,9 @@ func (f *flow) settle(v *view, g *graph) {
 		i, pool := int(k.task), int(k.pool)
 		final := g.final[i*v.r : (i+1)*v.r]
 		addTo(final, f.pool[pool*v.r:(pool+1)*v.r], k.part)
+		if g.dams[i] {
+			addTo(g.through[i*v.r:(i+1)*v.r], f.sum[pool*v.r:(pool+1)*v.r], k.part)
+		}
 		if keep := 1 - g.waits[i]; keep > 0 {
 			addTo(final, f.sum[pool*v.r:(pool+1)*v.r], k.part*keep)
 		}

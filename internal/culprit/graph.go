@@ -19,6 +19,7 @@ import "github.com/spillgate/spillgate/internal/mono"
 type graph struct {
 	direct, final []float64
 	ends          []float64 // of dams: part of what the others lose that ends with the task
+	through       []float64 // of dams: what they are blamed for directly, and what those that wait for them pass on to them
 	keeps         []float64 // part of the resource that the task keeps from the others
 	onward        []float64 // share of the task's time that it loses to others there
 	waits         []float64 // by task: the sum over resources, and gone
@@ -116,8 +117,8 @@ func (g *graph) passOn(v *view) {
 	}
 }
 
-// relieve fills ends: what a dam is to blame for directly, as a share of what the others
-// lose, or in the end, if that is more. Its own wait ends with it as well.
+// relieve fills ends: what a dam is to blame for directly, or because of those that wait for it and keep others waiting themselves, as a
+// share of what the others lose, or in the end, if that is more. Its own wait ends with it as well.
 func (g *graph) relieve(v *view) {
 	g.ends = resized(g.ends, v.n*v.r)
 	for i, dam := range g.dams {
@@ -133,7 +134,7 @@ func (g *graph) relieve(v *view) {
 			if !v.victim(i) || p.edges && !g.edged(i, r) {
 				own = 0 // not among them
 			}
-			g.ends[at] = max(min(g.direct[at]*max(ratio(all, all-own), 1), 1), g.final[at])
+			g.ends[at] = max(min(g.through[at]*max(ratio(all, all-own), 1), 1), g.final[at])
 		}
 	}
 }
