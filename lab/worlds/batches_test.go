@@ -9,8 +9,7 @@ import (
 )
 
 // TestBatches: a server works in batches at two fifths of its capacity. Nothing need be refused. The first few ends of
-// each batch looked like those of a server behind which a queue builds up, and the ranks of the others like a line behind
-// half of what runs; 6 % of the requests were refused.
+// each batch looked like those of a server behind which a queue builds up, and 6 % of the requests were refused.
 func TestBatches(t *testing.T) {
 	jitter := world.Step{Wait: &world.Draw{Shape: world.Exponential, Mean: 600 * time.Microsecond}}
 	w := &world.World{
