@@ -41,6 +41,22 @@ const (
 // something: constant times vary by some hundredths.
 const apart = 1.0 / 16
 
+// inClumps is the share of ends that hardly are apart from the one before, from which on they come in clumps: those of a
+// server that works in batches. Of exponential times one in sixteen is, of batches of three two thirds. The first few ends of a
+// clump are no sign of a queue. Without this, batches below three quarters of their capacity have 0.77 % refused instead of 0.54 ±
+// 0.11 % (135 random worlds).
+const inClumps = 0.5
+
+// end counts an end at now, where requests take mean ns.
+func (u *use) end(now mono.Time, mean float64) {
+	u.clumped -= u.clumped / 32
+	if float64(now.Sub(u.ended))*float64(u.slots) < apart*mean {
+		u.clumped += 1.0 / 32
+	}
+	u.ended = now
+	u.ends++
+}
+
 // enter adds a request at the end. Requests that enter less than near ns after another are of the same batch: which
 // of them ends first tells nothing.
 func (a *arrivals) enter(now mono.Time, near float64) Place {

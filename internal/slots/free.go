@@ -121,8 +121,8 @@ func (l *Limit) alarmed() bool {
 		return false // of the first requests, the short ones have ended first
 	}
 	switch {
-	case known == 0:
-		enough *= 4 // the throughput is all there is to go by
+	case known == 0, l.use.clumped > inClumps:
+		enough *= 4 // the throughput is all there is to go by, or may be of a part of a clump
 	case l.seen.level.windows > 0 && l.times.deviation() >= alike:
 		enough *= 3 // the windows before were no alarm
 	}

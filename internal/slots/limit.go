@@ -49,6 +49,7 @@ type use struct {
 	lent      int       // requests that gave their slots back: see Lend
 	ends      uint64    // requests that have ended
 	ended     mono.Time // last end, or last loan of a slot that seemed stuck
+	clumped   float64   // share of the ends that hardly were apart from the one before, of late
 	overdue   int       // requests that hold slots beyond their objectives
 	missing   float64   // ends of overdue requests expected by chance since the last one: see outlast
 }
@@ -253,8 +254,7 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 // vacate takes a slot back at the end of a request, and returns the request's rank.
 func (l *Limit) vacate(now mono.Time, place Place) (rank int) {
 	l.integrate(now)
-	l.use.ended = now
-	l.use.ends++
+	l.use.end(now, l.times.mean)
 	return l.drop(place)
 }
 

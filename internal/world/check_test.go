@@ -97,7 +97,7 @@ services[0].methods[1].steps[7].wait: points beside a shape of another kind, exp
 services[0].methods[1].steps[8].wait: shape 77, expected constant, exponential, pareto, lognormal or points`},
 	{"what is inside", func(w *World) {
 		w.Services[0].Async = true
-		w.Services[1].Locks = []Lock{{"door", -1}, {"door", 1}, {"workers", 1}}
+		w.Services[1].Locks = []Lock{{Name: "door", Permits: -1}, {Name: "door", Permits: 1}, {Name: "workers", Permits: 1}}
 		w.Services[1].Methods[0].Steps[0].Lock = "dor"
 		w.Services[1].Methods[1].Answer = Size{2, 1}
 		w.Services[0].Methods[0].Steps[1].Lock = "door"

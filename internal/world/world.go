@@ -99,6 +99,9 @@ type Lock struct {
 	Name string
 	// Permits is how many hold it at a time. Default 1.
 	Permits int
+	// Batch locks are given to all who wait at once, up to Permits of them, and not again before all of these
+	// have let go: a server that works in batches. Real processes have none.
+	Batch bool
 }
 
 // Contention is how requests that are at work at once hold each other up, by the universal scalability law: n of them

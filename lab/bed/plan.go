@@ -35,6 +35,9 @@ func newPlan(w *world.World) (*plan, error) {
 		errs = append(errs, fmt.Errorf("bed: network: shares of grants are %v, %v, %v, expected 0: real connections lose none", n.LoseGrant, n.RepeatGrant, n.DelayGrant))
 	}
 	for i := range w.Services {
+		if slices.ContainsFunc(w.Services[i].Locks, func(l world.Lock) bool { return l.Batch }) {
+			errs = append(errs, fmt.Errorf("bed: services[%d].locks: a lock with batch: true, expected none: real processes have no batches", i))
+		}
 		if w.Services[i].Contention != (world.Contention{}) {
 			errs = append(errs, fmt.Errorf("bed: services[%d].contention: %+v, expected none: the waits of real processes are timers, which do not know of each other", i, w.Services[i].Contention))
 		}

@@ -102,7 +102,7 @@ func (r *random) world() *world.World {
 func (r *random) service(w *world.World, i int) world.Service {
 	s := world.Service{Name: fmt.Sprint("s", i), Replicas: r.IntN(4), Threads: r.IntN(3), Workers: 1 + r.IntN(9), Ungated: r.yes(), Deaf: r.yes(), Proxied: r.yes(), Message: r.time(), Async: r.yes()}
 	for k := range r.IntN(3) {
-		s.Locks = append(s.Locks, world.Lock{Name: fmt.Sprint("l", k), Permits: r.IntN(4)})
+		s.Locks = append(s.Locks, world.Lock{Name: fmt.Sprint("l", k), Permits: r.IntN(4), Batch: r.yes()})
 	}
 	if r.yes() {
 		s.Contention = world.Contention{Each: r.Float64(), Pair: r.Float64()}
@@ -204,7 +204,7 @@ func write(w *world.World, files map[string]string) string {
 			s.Name, s.Host, s.Replicas, s.Threads, s.Workers, s.Objective, !s.Ungated, s.Deaf, s.Proxied, s.Message, s.Async, s.Contention.Each, s.Contention.Pair)
 		b.WriteString("  locks:\n")
 		for _, l := range s.Locks {
-			fmt.Fprintf(&b, "  - {name: %s, permits: %d}\n", l.Name, l.Permits)
+			fmt.Fprintf(&b, "  - {name: %s, permits: %d, batch: %v}\n", l.Name, l.Permits, l.Batch)
 		}
 		b.WriteString("  methods:\n")
 		for _, m := range s.Methods {

@@ -34,6 +34,7 @@ func (d *decoder) service(n node) world.Service {
 				d.Object(n, keys{
 					"name":    func(n node) { d.Text(n, &l.Name) },
 					"permits": func(n node) { d.Integer(n, &l.Permits) },
+					"batch":   func(n node) { d.Boolean(n, &l.Batch) },
 				})
 				s.Locks = append(s.Locks, l)
 			})

@@ -117,7 +117,7 @@ func (b *books) process(p *process, at atProcess) {
 			b.bad("%s, resource %d: %d of %d units are taken and %d calls wait, its books say %d and %d",
 				who, k, b.taken[r], r.capacity, b.waits[r], r.inUse, r.queue.len())
 		}
-		if r.queue.len() > 0 && r.inUse < r.capacity {
+		if r.queue.len() > 0 && r.idle() {
 			b.bad("%s, resource %d: %d calls wait while a unit is free", who, k, r.queue.len())
 		}
 	}

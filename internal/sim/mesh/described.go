@@ -177,6 +177,12 @@ func (w *World) place(p *process) {
 	}
 }
 
+// batched reports whether resource number i of p is a lock for batches.
+func (w *World) batched(p *process, i int) bool {
+	d := w.cfg.described
+	return d != nil && i > 0 && d.world.Services[p.service].Locks[i-1].Batch
+}
+
 func (w *World) openHosts(hosts []world.Host) {
 	for i := range hosts {
 		h := &host{processors: hosts[i].Processors, message: float64(max(hosts[i].Message, 0))}

@@ -67,6 +67,10 @@ func busyWorld(seed uint64) *world.World {
 	if seed%3 == 1 {
 		w.Services[2].Contention = world.Contention{Each: 0.1, Pair: 0.1}
 	}
+	if leaf := &w.Services[3]; seed%2 == 1 {
+		leaf.Locks = []world.Lock{{Name: "batch", Permits: 3, Batch: true}}
+		leaf.Methods[0].Steps[0].Lock = "batch"
+	}
 	return w
 }
 

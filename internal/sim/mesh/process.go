@@ -79,7 +79,7 @@ func (w *World) clear(p *process) {
 		p.resources = make([]resource, len(kinds))
 	}
 	for i := range p.resources {
-		p.resources[i] = resource{process: p, number: int32(i), capacity: int32(kinds[i].Capacity), use: p.resources[i].use, queue: w.newQueue(), armed: mono.Never}
+		p.resources[i] = resource{process: p, number: int32(i), capacity: int32(kinds[i].Capacity), batch: w.batched(p, i), use: p.resources[i].use, queue: w.newQueue(), armed: mono.Never}
 	}
 }
 

@@ -12,6 +12,7 @@ type resource struct {
 	number   int32
 	capacity int32
 	inUse    int32
+	batch    bool // units are given only while none is taken
 	queue    queue
 	armed    mono.Time // the next expire, mono.Never if none is due
 	// use is the time for which units were taken, by work and by holds.
@@ -40,7 +41,7 @@ type hold struct {
 // acquire takes a unit for c, or lets it wait. cost is how long c is expected to
 // keep it, in nanoseconds.
 func (w *World) acquire(c *call, r *resource, cost float64) bool {
-	if !w.cfg.Control.ordered() && r.inUse < r.capacity && r.queue.len() == 0 {
+	if !w.cfg.Control.ordered() && r.idle() && r.queue.len() == 0 {
 		r.inUse++
 		r.granted++
 		return true
@@ -95,7 +96,7 @@ func (w *World) serve(r *resource) {
 	for p := r.process; r.number == 0 && p.chores.len() > 0 && r.inUse < r.capacity && p.pace.stops == 0; {
 		w.beginChore(p, p.chores.pop())
 	}
-	for r.inUse < r.capacity {
+	for idle := r.idle(); idle && r.inUse < r.capacity; {
 		c, drop := r.queue.pop(w.Now())
 		if c == nil {
 			return
@@ -112,6 +113,9 @@ func (w *World) serve(r *resource) {
 	}
 	w.armQueue(r)
 }
+
+// idle reports whether a unit may be given now.
+func (r *resource) idle() bool { return r.inUse < r.capacity && !(r.batch && r.inUse > 0) }
 
 // leaveQueue ends the wait of c, which is out of its queue.
 func (w *World) leaveQueue(c *call) {
