@@ -32,7 +32,7 @@ type Node struct {
 	callers    map[uint64]*caller
 	pollers    pollers
 	reach      reach
-	culprits   culprits
+	marked     []mark // culprits that were cancelled
 
 	draining bool
 }
@@ -134,7 +134,7 @@ func (n *Node) Oldest() *admission.Ticket {
 func (n *Node) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
 	if n.gate != nil {
 		n.gate.Leave(now, t, o)
-		if len(n.culprits.marked) > 0 {
+		if len(n.marked) > 0 {
 			n.unmark(now, t)
 		}
 		return
