@@ -294,22 +294,6 @@ func TestOutgrow(t *testing.T) {
 	}
 }
 
-// TestLineEndsATrialUpwards: once ranks show a line, a trial with more slots tells nothing of the knee, even
-// if fewer come than may run.
-func TestLineEndsATrialUpwards(t *testing.T) {
-	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone, l.knee.samples = true, 8, 8/10e6, 10e6, samplesMost
-	from := point{concurrency: 8.9, throughput: l.knee.rate, residence: 11e6, took: 11e6, samples: 200, limit: 9}
-	l.trial = trial{kind: more, from: from, before: from}
-	l.judge(point{concurrency: 11, throughput: l.knee.rate, residence: 11e6, took: 11e6, samples: 4, limit: 14})
-	if l.knee.at != 8 || l.trial.kind != noTrial {
-		t.Errorf("the knee is %v in a trial towards %d, want 8 and no trial", l.knee.at, l.trial.kind)
-	}
-}
-
 // TestSurplusBehindALine: a tenth more than the knee, or one, where departures are many; none where the wait
 // for one of them is a part of the objective.
 func TestSurplusBehindALine(t *testing.T) {
@@ -328,25 +312,6 @@ func TestSurplusBehindALine(t *testing.T) {
 		if l.Limit() != c.want {
 			t.Errorf("with 8 in service and %v departures a second the limit is %d, want %d", c.perSecond, l.Limit(), c.want)
 		}
-	}
-}
-
-// TestALineIsTriedWithOneMore: where no more run than the knee, no rank can pass it. One more slot shows
-// whether the knee has moved, ever more seldom as long as it has not.
-func TestALineIsTriedWithOneMore(t *testing.T) {
-	s := newStation(Config{Slack: 20 * time.Millisecond}, 8, 100*time.Millisecond, 160, 1)
-	s.run(60 * time.Second)
-	if n := s.limit.Limit(); n < 8 || n > 9 {
-		t.Fatalf("the limit of 8 workers is %d, want 8, or 9 in a trial", n)
-	}
-	if s.limit.agenda.upGap <= raiseFirst {
-		t.Errorf("the next trial comes as soon as the first")
-	}
-	s.k = 16
-	s.rate *= 2
-	s.run(200 * time.Second)
-	if n := s.limit.Limit(); n < 15 {
-		t.Errorf("the limit of 16 workers is %d, which were 8, want 15 or more", n)
 	}
 }
 
