@@ -294,6 +294,22 @@ func TestOutgrow(t *testing.T) {
 	}
 }
 
+// TestLineEndsATrialUpwards: once ranks show a line, a trial with more slots tells nothing of the knee, even
+// if fewer come than may run.
+func TestLineEndsATrialUpwards(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond, Initial: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone, l.knee.samples = true, 8, 8/10e6, 10e6, samplesMost
+	from := point{concurrency: 8.9, throughput: l.knee.rate, residence: 11e6, took: 11e6, samples: 200, limit: 9}
+	l.trial = trial{kind: more, from: from, before: from}
+	l.judge(point{concurrency: 11, throughput: l.knee.rate, residence: 11e6, took: 11e6, samples: 4, limit: 14})
+	if l.knee.at != 8 || l.trial.kind != noTrial {
+		t.Errorf("the knee is %v in a trial towards %d, want 8 and no trial", l.knee.at, l.trial.kind)
+	}
+}
+
 // TestSurplusBehindALine: a tenth more than the knee, or one, where departures are many; none where the wait
 // for one of them is a part of the objective.
 func TestSurplusBehindALine(t *testing.T) {
@@ -330,7 +346,7 @@ func TestSlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone, l.knee.service = c.fifo, 8, 8/10e6, 10e6, 10e6
+		l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone = c.fifo, 8, 8/10e6, 10e6
 		l.Slow(0, c.gap)
 		if l.Limit() != c.want {
 			t.Errorf("%s: the limit is %d, want %d", c.name, l.Limit(), c.want)
