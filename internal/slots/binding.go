@@ -62,6 +62,7 @@ func (l *Limit) whileBinding(p point) {
 	if l.line.confirmed {
 		l.rely(here, k.rate)
 	}
+	k.service = min(k.at/k.rate, p.residence)
 	l.follow(min(l.target(), l.limit*up), here)
 }
 
@@ -124,6 +125,7 @@ func (l *Limit) Slow(now mono.Time, gap float64) {
 	}
 	k.rate = 1 / gap
 	k.alone = k.at * gap
+	k.service = k.alone
 	was := l.limit
 	l.limit = max(float64(l.fewest()), min(was, l.target()))
 	l.seen.level = level{}

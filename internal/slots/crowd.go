@@ -178,13 +178,14 @@ func (l *Limit) settleAt(n float64, p point) {
 		l.disprove()
 	}
 	l.crowd = crowd{bound: n, rest: soonAgain}
-	l.limit, l.knee.at, l.knee.samples, l.knee.rate = n, n, p.samples, p.throughput
+	l.limit, l.knee.at, l.knee.samples, l.knee.rate, l.knee.service = n, n, p.samples, p.throughput, p.residence
 	l.lowered = point{}
 }
 
 // climb is for a binding window p while the bound is known.
 func (l *Limit) climb(p point) {
 	c := &l.crowd
+	l.knee.service = min(p.residence, max(l.knee.alone, c.bound/l.knee.rate))
 	if l.limit < c.bound {
 		l.limit = min(c.bound, l.limit*up)
 		return

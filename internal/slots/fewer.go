@@ -43,6 +43,7 @@ func (l *Limit) judgeFewer(p point) {
 		rate = t.before.throughput // callers gave up where more ran
 	}
 	l.learn(min(rate*p.residence, t.from.concurrency), p)
+	l.knee.service = min(p.residence, l.knee.at/l.knee.rate)
 	if l.limit = l.target(); unqueued {
 		l.limit = max(l.limit, t.from.concurrency)
 	}

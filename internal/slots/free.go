@@ -52,6 +52,7 @@ func (l *Limit) learnFree(p point) {
 		// A hidden queue would have filled the slots by now.
 		k.alone += (min(p.took, near*k.alone) - k.alone) / 2
 	}
+	k.service = k.alone
 	if p.residence > k.alone*near {
 		return
 	}
@@ -59,6 +60,9 @@ func (l *Limit) learnFree(p point) {
 		*u = unqueued{p.concurrency, k.alone}
 	} else if u.n > 0 && p.concurrency > u.n {
 		*u = unqueued{u.n + (p.concurrency-u.n)/4, k.alone}
+	}
+	if u.n > l.mostUnqueued.n {
+		l.mostUnqueued = unqueued{u.n, k.alone}
 	}
 	if k.at > 0 && !l.line.confirmed {
 		k.at = max(k.at, p.concurrency)
@@ -73,7 +77,7 @@ func (l *Limit) growInBurst(p point) {
 		return
 	}
 	l.limit *= littleUp
-	if w.full >= often*float64(w.last.Sub(w.start)) && p.residence <= l.unqueued.residence {
+	if w.full >= often*float64(w.last.Sub(w.start)) && p.residence <= l.mostUnqueued.residence {
 		l.crowd.bound *= littleUp
 	}
 }
@@ -113,7 +117,7 @@ func (l *Limit) alarm() float64 {
 func (l *Limit) alarmed() bool {
 	w := &l.window
 	enough, known := earlySize, max(l.knee.at, l.unqueued.n)
-	if l.knee.alone == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {
+	if l.knee.service == 0 && float64(w.last.Sub(w.start))*float64(w.done) < 2*w.sum {
 		return false // of the first requests, the short ones have ended first
 	}
 	switch {

@@ -28,12 +28,13 @@ type Limit struct {
 	slotTime slotTime
 
 	// What the limit follows from: see belief and target.
-	knee     knee
-	unqueued unqueued // the most requests that ran without a queue; fades
-	line     line
-	crowd    crowd
-	vain     vain
-	barren   barren
+	knee         knee
+	unqueued     unqueued // the most requests that lately ran without a queue
+	mostUnqueued unqueued // the most that ever did; fades, too, but survives a slowdown
+	line         line
+	crowd        crowd
+	vain         vain
+	barren       barren
 
 	// The running trial, and when the next one is due.
 	trial   trial
@@ -65,7 +66,8 @@ type knee struct {
 	at      float64 // requests; 0 while unknown
 	samples float64 // completions that the knee was measured with; 0 for a guess
 	rate    float64 // throughput while the limit binds
-	alone   float64 // residence time without a hidden queue, 0 before the first window
+	service float64 // residence time without a hidden queue, now
+	alone   float64 // the same, as last measured
 	asked   bool    // a shortage of processors has brought a trial forward
 }
 
@@ -99,10 +101,10 @@ func (l *Limit) Free() bool { return l.use.slots < l.Limit() }
 
 // Service returns the estimated residence time without a hidden queue, 0 before the first completion.
 func (l *Limit) Service() time.Duration {
-	if l.knee.alone == 0 && l.window.done > 0 {
+	if l.knee.service == 0 && l.window.done > 0 {
 		return time.Duration(l.window.sum / float64(l.window.done))
 	}
-	return time.Duration(l.knee.alone)
+	return time.Duration(l.knee.service)
 }
 
 // SetUseful tells the limit that this process is short of processors, and that it has n of them; 0 ends the shortage.
@@ -201,7 +203,7 @@ func (l *Limit) Part(now, started mono.Time, place Place) {
 
 // Forget begins a new window: what the running one has seen tells nothing.
 func (l *Limit) Forget(now mono.Time) {
-	if l.knee.alone > 0 {
+	if l.knee.service > 0 {
 		l.begin(now, 1)
 	}
 }
@@ -230,7 +232,7 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 	if l.barren.bound > 0 || l.settling(now) || !sample {
 		return // under a bound fewer run than the limit says
 	}
-	if l.knee.alone == 0 && w.done == 0 {
+	if l.knee.service == 0 && w.done == 0 {
 		*w = newWindow(started, started)
 	}
 	w.add(now, r, executed, l.tooLate(r))

@@ -346,7 +346,7 @@ func TestSlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone = c.fifo, 8, 8/10e6, 10e6
+		l.line.confirmed, l.knee.at, l.knee.rate, l.knee.alone, l.knee.service = c.fifo, 8, 8/10e6, 10e6, 10e6
 		l.Slow(0, c.gap)
 		if l.Limit() != c.want {
 			t.Errorf("%s: the limit is %d, want %d", c.name, l.Limit(), c.want)

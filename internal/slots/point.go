@@ -120,7 +120,7 @@ func (t *times) deviation() float64 {
 // variation is how many times as many samples a mean needs as for exponential times: the square of the coefficient of
 // variation, from 1 to 8.
 func (l *Limit) variation() float64 {
-	if l.knee.alone == 0 {
+	if l.knee.service == 0 {
 		return 1
 	}
 	cv := l.times.deviation()

@@ -14,7 +14,7 @@ func TestLimitComesBackAfterATrial(t *testing.T) {
 	}
 	const perRequest = float64(10 * time.Millisecond)
 	from := point{concurrency: 10, throughput: 10 / perRequest, residence: perRequest, samples: 32, bound: true}
-	l.knee.at, l.knee.rate, l.knee.alone, l.knee.samples = 10, from.throughput, perRequest, 32
+	l.knee.at, l.knee.rate, l.knee.alone, l.knee.service, l.knee.samples = 10, from.throughput, perRequest, perRequest, 32
 	target := l.target()
 	l.try(from, more)
 	if float64(l.Limit()) <= from.concurrency {

@@ -29,7 +29,7 @@ func TestAsBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.limit, l.knee.at, l.unqueued.n, l.unqueued.residence = 2, 1.7, 25, swift
-		l.knee.rate, l.knee.alone, l.vain.state = 2/tt.residence, tt.residence, tt.recovery
+		l.knee.rate, l.knee.service, l.knee.alone, l.vain.state = 2/tt.residence, tt.residence, tt.residence, tt.recovery
 		l.told.useful = tt.useful
 		l.seen.level = level{windows: 1, length: 1e9, done: 1e9 * l.knee.rate}
 		p := point{concurrency: 2, throughput: l.knee.rate, residence: tt.residence, took: tt.residence, samples: tt.samples, limit: 2, bound: true}

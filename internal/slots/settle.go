@@ -59,6 +59,6 @@ func (l *Limit) settling(now mono.Time) bool {
 // that began in a crowd may take long after it is over, so hardly any of them may be left where fewer may do more.
 func (l *Limit) mixed() bool {
 	t := &l.trial
-	crowded := t.kind.climbs() || l.vain.state == catchingUp && l.knee.alone == 0 || t.kind == fewer && t.from.residence > max(whole*float64(l.cfg.Slack), far*l.knee.alone)
+	crowded := t.kind.climbs() || l.vain.state == catchingUp && l.knee.service == 0 || t.kind == fewer && t.from.residence > max(whole*float64(l.cfg.Slack), far*l.knee.alone)
 	return crowded && l.window.old > l.use.slots/hardlyOver
 }

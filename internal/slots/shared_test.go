@@ -140,7 +140,7 @@ func TestCrowdAtTheStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.knee.alone, l.knee.rate = 5e6, 400e-9
+		l.knee.alone, l.knee.service, l.knee.rate = 5e6, 5e6, 400e-9
 		for _, p := range []point{
 			{concurrency: tt.ran / 2.5, throughput: 400e-9, samples: 32},
 			{concurrency: tt.ran, throughput: 400e-9 * tt.gain, samples: 16},

@@ -83,7 +83,7 @@ func TestFewerOfALineDoNotDoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := point{concurrency: 42, limit: 42, throughput: 146e-9, residence: 290e6, took: 290e6, samples: 256, bound: true}
-	l.knee = knee{at: 42, samples: samplesMost, rate: 146e-9, alone: 290e6}
+	l.knee = knee{at: 42, samples: samplesMost, rate: 146e-9, alone: 290e6, service: 290e6}
 	l.line.confirmed, l.limit = true, 21
 	l.trial = trial{kind: fewer, from: from, before: from}
 	l.judge(point{concurrency: 21, limit: 21, throughput: 228e-9, residence: 105e6, took: 105e6, samples: 80, bound: true})

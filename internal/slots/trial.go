@@ -85,6 +85,7 @@ func (l *Limit) try(p point, kind trialKind) {
 	l.trial = trial{kind: kind, from: from}
 	l.agenda.untried = 0
 	l.unqueued.n *= forget
+	l.mostUnqueued.n *= forget
 	l.step(from)
 }
 
@@ -155,6 +156,7 @@ func (l *Limit) judgeByRanks(p point) {
 	l.end()
 	a.gap, a.upGap = min(2*a.gap, trialLast), min(2*a.upGap, trialLast)
 	l.rely(p, l.trial.from.throughput)
+	l.knee.service = l.knee.alone
 	l.limit = l.target()
 }
 

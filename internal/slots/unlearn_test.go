@@ -19,7 +19,7 @@ func TestUnlearnALine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.line.confirmed, l.knee = true, knee{at: 20, samples: samplesMost, rate: 138 * perSecond, alone: 145 * ms}
+		l.line.confirmed, l.knee = true, knee{at: 20, samples: samplesMost, rate: 138 * perSecond, alone: 145 * ms, service: 145 * ms}
 		l.limit, l.lowered, l.seen.length = 22, tt.lowered, 230*ms
 		l.seen.other = point{concurrency: 30, throughput: 180 * perSecond, residence: 165 * ms, samples: 90, order: order{count: 90, sum: 90 * 13, top: 24}}
 		l.whileBinding(point{concurrency: 22, throughput: 138 * perSecond, residence: 160 * ms, took: 160 * ms, samples: 64, limit: 22, bound: true,

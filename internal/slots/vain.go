@@ -117,7 +117,7 @@ func (w *window) leftovers(now mono.Time) bool {
 // requests.
 func (l *Limit) flooded() bool {
 	w, ran := &l.window, float64(l.use.slots)
-	return l.knee.alone == 0 && l.Lends() && !l.Sharing() && l.use.lent == 0 && w.done >= 2*earlySize && ran >= flood*float64(w.done) &&
+	return l.knee.service == 0 && l.Lends() && !l.Sharing() && l.use.lent == 0 && w.done >= 2*earlySize && ran >= flood*float64(w.done) &&
 		w.residence() > whole*float64(l.cfg.Slack) && (w.area-w.sum)/ran > runLonger*w.sum/float64(w.done) &&
 		w.newest > grown*float64(w.last.Sub(w.start))
 }
@@ -147,7 +147,7 @@ func (l *Limit) giveWay(now mono.Time, p point, late bool) {
 	l.lowered = point{}
 	l.agenda.untried, l.agenda.gap, l.agenda.last = 0, trialFirst, noTrial
 	if late {
-		v.patient = now // what runs when the limit is in force is not counted
+		l.unqueued.n, v.patient = 0, now // what runs when the limit is in force is not counted
 	}
 	l.window = newWindow(now, now)
 	l.window.moved, l.window.opens, l.window.fresh = true, now, late
@@ -190,16 +190,16 @@ func (l *Limit) recover(p point) {
 		return
 	case v.state == catchingUp:
 		// So few run that this is the service time; the one of before may have made the work vain.
-		k.alone = p.residence
+		k.service, k.alone = p.residence, p.residence
 		v.state, v.caught, v.respite, v.looks = regrowing, p.samples, 0, 0
 	}
 	if p.bound {
 		l.crowd.note(p)
 	}
-	if p.residence > k.alone+max(float64(l.cfg.Slack), 0.4*k.alone) {
+	if p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service) {
 		// There is a queue. Half as many showed none, and by Little's law not many more keep the server busy.
 		v.state, l.window.fresh = recovered, true
-		l.limit = min(l.limit, max(down*l.limit, moreThan*p.throughput/(1-p.given)*k.alone+few))
+		l.limit = min(l.limit, max(down*l.limit, moreThan*p.throughput/(1-p.given)*k.service+few))
 	} else if room := l.reach.most() + 1; p.bound && l.limit < room && 2*l.limit >= room {
 		l.limit, v.state = room, recovered
 	} else if p.bound {

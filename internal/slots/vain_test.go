@@ -154,7 +154,7 @@ func TestAFasterServerIsNoQueue(t *testing.T) {
 	}
 	many := point{concurrency: 60, throughput: 6e-8, residence: 1e9, took: 1e9, samples: 64, limit: 60}
 	few := point{concurrency: 30, throughput: 1.2e-7, residence: 25e7, took: 25e7, samples: 64, limit: 30, bound: true}
-	l.knee.rate, l.knee.alone = many.throughput, 5e7
+	l.knee.rate, l.knee.alone, l.knee.service = many.throughput, 5e7, 5e7
 	l.limit = 60
 	l.try(many, fewer)
 	l.judge(few)

@@ -123,7 +123,7 @@ func (l *Limit) endWindow(now mono.Time) {
 	l.seen.length = length
 	l.slotTime.add(w)
 	l.line.wary = max(l.line.wary-1, 0)
-	if l.knee.alone == 0 {
+	if l.knee.service == 0 {
 		l.firstEstimate(now, &p)
 	}
 	was := l.limit
@@ -139,7 +139,7 @@ func (l *Limit) endWindow(now mono.Time) {
 		}
 		l.limit = max(float64(l.fewest()), min(l.limit, float64(l.cfg.Max)))
 	} else {
-		l.knee.alone += (min(p.residence, l.knee.alone*2) - l.knee.alone) / memory
+		l.knee.service += (min(p.residence, l.knee.service*2) - l.knee.service) / memory
 	}
 	l.seen.level.add(w, length)
 	l.seen.past = p
@@ -154,6 +154,7 @@ func (l *Limit) firstEstimate(now mono.Time, p *point) {
 		p.throughput = float64(w.done-1) / since
 	}
 	l.knee.alone = min(p.residence, w.early)
+	l.knee.service = l.knee.alone
 }
 
 // enough reports whether the running window, length ns long, holds enough completions. A trial asks for more of them,
@@ -180,7 +181,7 @@ func (l *Limit) enough(length float64) bool {
 	}
 	// The first comparison follows from the second, and saves most calls the rest. The first window is needed too
 	// soon to wait for many.
-	return float64(w.done) >= samples && float64(w.done) >= samples*l.variation() && (many || l.knee.alone == 0)
+	return float64(w.done) >= samples && float64(w.done) >= samples*l.variation() && (many || l.knee.service == 0)
 }
 
 // soon reports whether eight completions are enough for the running window.
@@ -191,7 +192,7 @@ func (l *Limit) soon(length float64, many bool) bool {
 		return true
 	case l.trial.kind != noTrial:
 		return false
-	case l.limit < l.seen.peak && l.knee.at == 0 && l.knee.alone > 0 && l.told.useful == 0 && many && w.full >= binding*length && w.residence() <= l.harmless():
+	case l.limit < l.seen.peak && l.knee.at == 0 && l.knee.service > 0 && l.told.useful == 0 && many && w.full >= binding*length && w.residence() <= l.harmless():
 		return true // more may run, and each window without them refuses some
 	}
 	return l.line.confirmed && w.residence() > slowed*l.knee.alone // each slot costs more than it did
