@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -182,6 +183,16 @@ func (g *Gate) Rates(now mono.Time) *rates.Adapter {
 		return nil
 	}
 	return g.shaper.at(now)
+}
+
+// SetTerms replaces the terms of all workflows at the gate's rates: see
+// rates.Adapter.SetTerms. With mistakes, and for a gate without Config.Rates, it
+// returns an error and changes nothing.
+func (g *Gate) SetTerms(now mono.Time, terms map[string]rates.Terms) error {
+	if g.shaper == nil {
+		return errors.New("admission: the gate has no Rates, so there are no terms to set: give it a Config.Rates")
+	}
+	return g.shaper.at(now).SetTerms(terms)
 }
 
 // Announce returns the rate to announce to the sender of t, in requests/s, and false

@@ -5,23 +5,16 @@ import (
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-// culprits is what a node knows of requests that block the others:
+// mark is a request that was named and cancelled, and has not left:
 //
-//	Look … Look ── Mark ─────────────── Leave
+//	Arrive ──────── Mark ─────────────── Leave
 //	credits noted   the pool keeps its   and returns in one step to four fifths of
 //	                size meanwhile       what it was before the request came
 //
 // The delay that a culprit causes says nothing of what the server can do, so it must
 // not move the credits.
-type culprits struct {
-	looks  history
-	marked []mark
-}
-
-// mark is a request that was named and cancelled, and has not left.
 type mark struct {
 	ticket *admission.Ticket
-	before int // credits before it came
 	until  mono.Time
 }
 
@@ -30,14 +23,10 @@ type mark struct {
 // what it holds.
 const markObjectives = 10
 
-// Look notes how many credits there are. A driver calls it whenever it looks for
-// culprits; a policy that is not the gate has none.
+// Look keeps the victims of a marked request that has not let go. A driver calls it whenever
+// it looks for culprits.
 func (n *Node) Look(now mono.Time) {
-	if n.gate == nil {
-		return
-	}
-	n.culprits.looks.note(now, n.gate.Pool().Total())
-	if n.excuse(now) {
+	if n.gate != nil && n.excuse(now) {
 		n.gate.OnCulprit(now, true)
 	}
 }
@@ -66,20 +55,19 @@ func (n *Node) Mark(now mono.Time, t *admission.Ticket) {
 		return
 	}
 	until := now.Add(markObjectives * n.gate.Config().Objective)
-	n.culprits.marked = append(n.culprits.marked, mark{t, n.culprits.looks.at(t.Arrived), until})
+	n.marked = append(n.marked, mark{t, until})
 	n.gate.OnCulprit(now, true)
 	n.excuse(now)
 }
 
 // unmark ends the mark of a ticket that left.
 func (n *Node) unmark(now mono.Time, t *admission.Ticket) {
-	marked := n.culprits.marked
+	marked := n.marked
 	for i := range marked {
 		if marked[i].ticket == t {
-			before := marked[i].before
-			n.culprits.marked = append(marked[:i], marked[i+1:]...)
+			n.marked = append(marked[:i], marked[i+1:]...)
 			n.excuse(now)
-			n.gate.Pool().Recover(now, before)
+			n.gate.Pool().Recover(now, t.Credits())
 			return
 		}
 	}
@@ -88,37 +76,9 @@ func (n *Node) unmark(now mono.Time, t *admission.Ticket) {
 // excuse has the pool keep its size while a marked request may still let go, which it
 // reports, or the gate keeps its victims.
 func (n *Node) excuse(now mono.Time) (marked bool) {
-	for i := range n.culprits.marked {
-		marked = marked || now < n.culprits.marked[i].until
+	for i := range n.marked {
+		marked = marked || now < n.marked[i].until
 	}
 	n.gate.Pool().Excuse(marked || n.gate.Holding(now))
 	return marked
-}
-
-// history is the number of credits in the past, one value a look. It reaches back 64
-// looks, some seconds: anything earlier is no part of the incident.
-type history struct {
-	looks [64]struct {
-		at    mono.Time
-		total int
-	}
-	next int
-}
-
-func (h *history) note(at mono.Time, total int) {
-	look := &h.looks[h.next%len(h.looks)]
-	look.at, look.total = at, total
-	h.next++
-}
-
-// at returns the number at the last look before an instant, or at the oldest.
-func (h *history) at(then mono.Time) int {
-	total := 0
-	for i := h.next - 1; i >= max(h.next-len(h.looks), 0); i-- {
-		look := &h.looks[i%len(h.looks)]
-		if total = look.total; look.at <= then {
-			break
-		}
-	}
-	return total
 }

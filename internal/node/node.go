@@ -33,7 +33,7 @@ type Node struct {
 	recent     [8]*caller // of callers, by number: the map is far away in memory
 	pollers    pollers
 	reach      reach
-	culprits   culprits
+	marked     []mark // culprits that were cancelled
 
 	draining bool
 }
@@ -135,7 +135,7 @@ func (n *Node) Oldest() *admission.Ticket {
 func (n *Node) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
 	if n.gate != nil {
 		n.gate.Leave(now, t, o)
-		if len(n.culprits.marked) > 0 {
+		if len(n.marked) > 0 {
 			n.unmark(now, t)
 		}
 		return
