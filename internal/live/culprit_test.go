@@ -164,6 +164,9 @@ func TestCreditsComeBack(t *testing.T) {
 	for range 100 {
 		g.Connect(nil)
 	}
+	g.mu.Lock()
+	pool.SetTotal(Now(), 100)
+	g.mu.Unlock()
 	ticket, err := g.Enter(t.Context(), Request{})
 	if err != nil {
 		t.Fatal(err)
@@ -171,8 +174,6 @@ func TestCreditsComeBack(t *testing.T) {
 	ctx, _ := ticket.Watch(t.Context())
 	defer ticket.Unwatch()
 	g.mu.Lock()
-	pool.SetTotal(Now(), 100)
-	g.node.Look(Now())
 	tell, _ := g.cancelOf(Now(), ticket.id, wire.Token{1})
 	pool.SetTotal(Now(), 10) // the disturbance
 	g.mu.Unlock()
