@@ -210,8 +210,8 @@ func TestAskingIsNoOverrun(t *testing.T) {
 	if !p.OnRequest(0, asker, 3) {
 		t.Error("a request that asks is an overrun")
 	}
-	if g := p.OnReply(0, asker); g.Window != 1 {
-		t.Errorf("the reply grants %d, expected the credit that is free", g.Window)
+	if g := p.OnReply(0, asker); g.Window != 1 || asker.due != 0 {
+		t.Errorf("the reply grants %d, and it is to ask at %v, expected the credit that is free, and no instant", g.Window, asker.due)
 	}
 	p.setWindow(0, asker, 0)
 	for range 200 {

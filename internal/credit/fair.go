@@ -85,6 +85,9 @@ func (p *Pool) setWindow(now mono.Time, c *Client, w int) {
 	if c.window == 0 {
 		c.turn = now
 	}
+	if w > 0 {
+		c.due = 0
+	}
 	p.issued += w - c.window
 	if c.demand > 0 {
 		p.wanting += w - c.window

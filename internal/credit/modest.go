@@ -42,8 +42,7 @@ func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 		peerHad = had
 	}
 	worth, _ := p.worth(a)
-	// The heavy ones count as one, however many they are: connections cost nothing.
-	equal := worth * all / float64(max(p.Parties()-max(p.parties.of(heavy)-1, 0), 1))
+	equal := worth * all / float64(p.Parties())
 	s := usual
 	if p.Parties() > 1 {
 		s = compare(peerHad, equal)
@@ -53,7 +52,7 @@ func (p *Pool) OnUse(now mono.Time, c *Client, had, peerHad, all float64) {
 		s, equal = usual, all
 	}
 	if n := p.active(a); s == usual && n > 1 {
-		s = compare(had, equal/float64(max(n-max(a.of(p.season).of(heavy)-1, 0), 1)))
+		s = compare(had, equal/float64(n))
 	}
 	was := c.standing
 	p.rank(c, s)

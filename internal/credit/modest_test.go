@@ -45,20 +45,6 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestManyIdentitiesOfOneHeavySender: six of eight clients are heavy and count as one, so
-// that an equal share is a third: who had a fifth is modest, although that is more than an
-// eighth.
-func TestManyIdentitiesOfOneHeavySender(t *testing.T) {
-	p, clients := actives(t, 8)
-	for _, c := range clients[2:] {
-		p.OnUse(0, c, 900, 0, 1500)
-	}
-	p.OnUse(0, clients[0], 300, 0, 1500)
-	if got := clients[0].standing; got != modest {
-		t.Errorf("standing %d, want modest", got)
-	}
-}
-
 // TestModestFindsACredit: credits are short, and a client that asks for less than an equal
 // share has some all the same, beside the pool; when it asks for more it does not bring
 // them in.

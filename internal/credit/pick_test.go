@@ -2,6 +2,7 @@ package credit
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,88 +12,93 @@ import (
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
-// TestGroupsPickAsOneByOne: a wallet that keeps its servers in groups picks as one that
-// looks at each of them, whatever they grant and answer, and whatever time passes.
-func TestGroupsPickAsOneByOne(t *testing.T) {
+// TestOnlyFreeServersArePicked: whatever servers grant and answer, and whatever time passes, a request goes to a server that
+// has a credit free or may be asked unasked, and waits only if there is none.
+func TestOnlyFreeServersArePicked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var wallets [2]*Wallet
-		var windows [2][]*Window
-		var sent [2][]*Waiter
-		for i := range wallets {
-			wallets[i], _ = NewWallet(WalletConfig{})
-		}
-		wallets[1].groupUp()
+		l, _ := NewWallet(WalletConfig{})
+		var windows []*Window
+		var sent []*Waiter
 		now := mono.Time(time.Hour)
 		seq := uint32(0)
 		number := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "which") }
+		free := func(w *Window) bool { return w.Limit() > w.outstanding || now >= w.UnaskedAt() }
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "pause")) * time.Millisecond * 10)
 			what := rapid.IntRange(0, 11).Draw(t, "what")
-			n, k := len(windows[0]), 0
-			switch {
+			switch n := len(windows); {
 			case what == 0 || n == 0:
-				for i, l := range wallets {
-					windows[i] = append(windows[i], l.Open())
-				}
-				continue
+				windows = append(windows, l.Open())
 			case what == 1:
-				if k = number(n); rapid.IntRange(0, 3).Draw(t, "close") > 0 {
-					for i, l := range wallets {
-						l.Reset(windows[i][k])
+				if k := number(n); rapid.IntRange(0, 3).Draw(t, "close") > 0 {
+					l.Reset(windows[k])
+				} else {
+					l.Close(windows[k])
+					windows = slices.Delete(windows, k, k+1)
+				}
+			case what < 5:
+				seq++
+				g := wire.Grant{Window: uint32(rapid.IntRange(0, 4).Draw(t, "window")), Epoch: uint32(1 + number(2)), Seq: seq, Revive: 50 * time.Millisecond}
+				l.OnGrant(now, windows[number(n)], g)
+			case what == 5:
+				l.OnPlainReply(windows[number(n)])
+			case what < 8:
+				if len(sent) > 0 {
+					k := number(len(sent))
+					l.Return(sent[k], time.Millisecond)
+					sent = slices.Delete(sent, k, k+1)
+				}
+			default:
+				any := slices.ContainsFunc(windows, free)
+				w := &Waiter{Deadline: now.Add(time.Second)}
+				if step, _ := l.Submit(now, w); step == Wait {
+					if l.Cancel(w); any {
+						t.Fatal("a request waits although a server is free")
 					}
 					continue
 				}
-				for i, l := range wallets {
-					l.Close(windows[i][k])
+				w.window.outstanding--
+				if !slices.Contains(windows, w.window) || w.window.Limit() <= w.window.outstanding && !any {
+					t.Fatal("a request was sent where nothing was free")
 				}
-			case what < 5:
-				k = number(n)
-				seq++
-				g := wire.Grant{Window: uint32(rapid.IntRange(0, 4).Draw(t, "window")), Epoch: uint32(1 + number(2)), Seq: seq, Revive: 50 * time.Millisecond}
-				for i, l := range wallets {
-					l.OnGrant(now, windows[i][k], g)
-				}
-			case what == 5:
-				k = number(n)
-				for i, l := range wallets {
-					l.OnPlainReply(windows[i][k])
-				}
-			case what < 8:
-				if len(sent[0]) > 0 {
-					k = number(len(sent[0]))
-					for i, l := range wallets {
-						l.Return(sent[i][k], time.Millisecond)
-						sent[i] = append(sent[i][:k:k], sent[i][k+1:]...)
-					}
-				}
-			default:
-				var picked [2]string
-				for i, l := range wallets {
-					w := &Waiter{Deadline: now.Add(time.Second)}
-					if step, _ := l.Submit(now, w); step == Wait {
-						picked[i] = "none"
-						l.Cancel(w)
-						continue
-					}
-					picked[i] = fmt.Sprint(w.window.number)
-					sent[i] = append(sent[i], w)
-				}
-				if picked[0] != picked[1] {
-					t.Fatalf("the groups pick server %s, expected %s", picked[1], picked[0])
-				}
-			}
-			var told [2]string
-			for i, l := range wallets {
-				w, d, ok := l.NextDemand(now)
-				if ok {
-					told[i] = fmt.Sprint(w.number, d)
-				}
-			}
-			if told[0] != told[1] {
-				t.Fatalf("told %q, expected %q", told[1], told[0])
+				w.window.outstanding++
+				sent = append(sent, w)
 			}
 		}
 	})
+}
+
+// TestServersGetWhatTheyHaveFree: a request at a time goes to servers in proportion to their windows, and no server waits
+// much longer for its next one than the others.
+func TestServersGetWhatTheyHaveFree(t *testing.T) {
+	for _, windows := range [][]int{{1}, {1, 1}, {1, 3}, {1, 2, 3, 4, 5}, {1, 100}, {7, 7, 7, 7}, {1, 0, 9, 1, 20, 1, 1}} {
+		l, _ := NewWallet(WalletConfig{})
+		sum, at := 0, map[*Window]int{}
+		for _, n := range windows {
+			w := l.Open()
+			l.OnGrant(0, w, wire.Grant{Window: uint32(n), Epoch: 1, Seq: 1, Revive: time.Hour})
+			sum += n
+			at[w] = 0
+		}
+		got, w := map[*Window]int{}, &Waiter{Deadline: mono.Never}
+		for i := range 20 * sum {
+			if step, _ := l.Submit(0, w); step != Send {
+				t.Fatalf("%v: request %d waits", windows, i)
+			}
+			to := w.window
+			if gap, most := i-at[to], 3*sum/to.Limit()+3; gap > most {
+				t.Errorf("%v: the server with %d had nothing for %d requests, expected %d at most", windows, to.Limit(), gap, most)
+			}
+			got[to]++
+			at[to] = i
+			l.Return(w, time.Millisecond)
+		}
+		for i, server := range l.offers.servers {
+			if want := 20 * windows[i]; got[server] < want-3 || got[server] > want+3 {
+				t.Errorf("%v: the server with %d got %d requests, expected %d", windows, windows[i], got[server], want)
+			}
+		}
+	}
 }
 
 // BenchmarkPick is a request to one of so many servers, and its answer.

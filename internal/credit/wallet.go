@@ -95,14 +95,11 @@ const (
 // free: in order of arrival or, once a server said which part of the credits is for which
 // workflow, in these proportions. Several servers that can serve the same requests share one wallet:
 // requests go to them in proportion to their free credits. A Wallet is not safe
-// for concurrent use, and no call allocates but Open, and with many servers the first that
-// finds a number of credits free.
+// for concurrent use, and no call allocates but Open.
 type Wallet struct {
 	cfg        WalletConfig
-	windows    []*Window
-	groups     *groups // nil: there are few windows
-	opened     int
-	spoken     bool // some server may have been told of demand by itself
+	offers     offers // of the servers
+	spoken     bool   // some server may have been told of demand by itself
 	head, tail *Waiter
 	len        int
 	lanes      lanes
@@ -141,27 +138,18 @@ func NewWallet(cfg WalletConfig) (*Wallet, error) {
 
 // Open adds a server. Waiting requests may go to it: call Next.
 func (l *Wallet) Open() *Window {
-	l.opened++
-	w := &Window{reviveAt: mono.Never, number: l.opened, first: l.cfg.FirstFlight}
-	l.windows = append(l.windows, w)
-	if l.groups == nil && len(l.windows) > pickers {
-		l.groupUp()
-	} else {
-		l.place(w)
-	}
+	w := &Window{reviveAt: mono.Never, first: l.cfg.FirstFlight}
+	l.offers.open(w)
+	l.offers.changed(w)
 	return w
 }
 
 // Close removes a server. Requests outstanding there must still be returned; a
 // second call does nothing.
 func (l *Wallet) Close(w *Window) {
-	w.closed = true
-	l.place(w)
-	for i, have := range l.windows {
-		if have == w {
-			l.windows = append(l.windows[:i], l.windows[i+1:]...)
-			return
-		}
+	if !w.closed {
+		w.closed = true
+		l.offers.close(w)
 	}
 }
 
@@ -169,7 +157,7 @@ func (l *Wallet) Close(w *Window) {
 // grant anew.
 func (l *Wallet) Reset(w *Window) {
 	w.state, w.grant, w.reviveAt, w.told, w.tellAt = unknown, wire.Grant{}, mono.Never, 0, 0
-	l.place(w)
+	l.offers.changed(w)
 }
 
 // Oldest returns the request that waits for longest, nil if none waits.
@@ -181,10 +169,10 @@ func (l *Wallet) Len() int { return l.len }
 // Demand returns what to report to a server of the wallet: its part of the
 // waiting requests.
 func (l *Wallet) Demand() int {
-	if len(l.windows) == 0 {
+	if len(l.offers.servers) == 0 {
 		return 0
 	}
-	return (l.len + len(l.windows) - 1) / len(l.windows)
+	return (l.len + len(l.offers.servers) - 1) / len(l.offers.servers)
 }
 
 // Submit takes a request. With a free credit and no request waiting it is sent at
@@ -195,7 +183,7 @@ func (l *Wallet) Submit(now mono.Time, w *Waiter) (Step, work.Reason) {
 		return Refuse, work.WalletExpired
 	}
 	if l.len == 0 {
-		if win := l.pick(now); win != nil {
+		if win := l.offers.pick(now); win != nil {
 			l.take(now, w, win)
 			return Send, work.None
 		}
@@ -251,7 +239,7 @@ func (l *Wallet) Next(now mono.Time) (*Waiter, Step, work.Reason) {
 		l.unlink(w)
 		return w, Refuse, work.WalletExpired
 	}
-	win := l.pick(now)
+	win := l.offers.pick(now)
 	if win == nil {
 		return nil, Wait, work.None
 	}
@@ -282,7 +270,7 @@ func (l *Wallet) Return(w *Waiter, served time.Duration) {
 		return
 	}
 	w.window.outstanding--
-	l.place(w.window)
+	l.offers.changed(w.window)
 	w.window = nil
 	if served > 0 {
 		if l.service == 0 {
@@ -306,7 +294,7 @@ func (l *Wallet) margin() time.Duration { return l.service + 4*l.spread }
 func (l *Wallet) OnPlainReply(w *Window) {
 	if w.state == unknown {
 		w.state = plain
-		l.place(w)
+		l.offers.changed(w)
 	}
 }
 
@@ -315,7 +303,7 @@ func (l *Wallet) OnPlainReply(w *Window) {
 func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool {
 	l.hear(g.Objective)
 	newest := w.onGrant(now, g)
-	l.place(w)
+	l.offers.changed(w)
 	return newest
 }
 
@@ -336,12 +324,12 @@ func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
 	if l.len == 0 && !l.spoken {
 		return nil, 0, false // no server knows of any, and there is none
 	}
-	for _, w := range l.windows {
+	for _, w := range l.offers.servers {
 		if w.state != credited {
 			continue
 		}
 		if w.outstanding > 0 {
-			if l.len == 0 || now < w.quietAt() || w.free(now) > 0 {
+			if l.len == 0 || now < w.quietAt() || w.offered > 0 || now >= w.UnaskedAt() {
 				continue
 			}
 		} else if w.grant.Window > 0 {
@@ -368,7 +356,7 @@ func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
 		l.spoken = true
 		return w, d, true
 	}
-	l.spoken = l.len > 0 || slices.ContainsFunc(l.windows, func(w *Window) bool { return w.told > 0 })
+	l.spoken = l.len > 0 || slices.ContainsFunc(l.offers.servers, func(w *Window) bool { return w.told > 0 })
 	return nil, 0, false
 }
 
@@ -379,40 +367,13 @@ func (l *Wallet) NextWake() mono.Time {
 		return mono.Never
 	}
 	at := l.head.expire
-	for _, w := range l.windows {
+	for _, w := range l.offers.servers {
 		at = min(at, w.UnaskedAt())
 		if w.outstanding > 0 && w.told == 0 {
 			at = min(at, max(w.quietAt(), w.tellAt))
 		}
 	}
 	return at
-}
-
-// pick returns a server with free credits, or nil. Servers are picked in
-// proportion to what they have free, smoothly and without chance: always the one
-// with the most would leave a server unvisited whose window is small because it
-// is not visited.
-func (l *Wallet) pick(now mono.Time) *Window {
-	if l.groups != nil {
-		return l.groups.pick(now)
-	}
-	var best *Window
-	sum := 0
-	for _, w := range l.windows {
-		free := w.free(now)
-		if free == 0 {
-			continue
-		}
-		sum += free
-		w.score += free
-		if best == nil || w.score > best.score {
-			best = w
-		}
-	}
-	if best != nil {
-		best.score -= sum
-	}
-	return best
 }
 
 func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
@@ -424,7 +385,7 @@ func (l *Wallet) take(now mono.Time, w *Waiter, win *Window) {
 	if win.Limit() < win.outstanding { // unasked: not again for as long
 		win.reviveAt = now.Add(win.grant.Revive)
 	}
-	l.place(win)
+	l.offers.changed(win)
 	w.window, w.asked = win, win.state == unknown
 }
 

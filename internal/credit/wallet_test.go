@@ -408,3 +408,31 @@ func TestLateTimers(t *testing.T) {
 		}
 	}
 }
+
+// TestAServerThatNamesNoPauseIsNotFlooded: whatever a server says, a client without credits sends one request unasked in a
+// millisecond at most.
+func TestAServerThatNamesNoPauseIsNotFlooded(t *testing.T) {
+	l, err := NewWallet(WalletConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := l.Open()
+	l.OnGrant(0, w, wire.Grant{Epoch: 1, Seq: 1})
+	now, sent := mono.Time(0), 0
+	for range 100 {
+		for range 10 {
+			if step, _ := l.Submit(now, &Waiter{Deadline: mono.Never}); step == Send {
+				sent++
+			}
+			for c, step, _ := l.Next(now); c != nil; c, step, _ = l.Next(now) {
+				if step == Send {
+					sent++
+				}
+			}
+		}
+		now = now.Add(leastRevive / 10)
+	}
+	if sent < 1 || sent > 11 {
+		t.Errorf("%d requests were sent unasked in 10 ms, expected 1 to 11", sent)
+	}
+}
