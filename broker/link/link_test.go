@@ -82,6 +82,42 @@ type guest struct {
 func (g *guest) Serve()             { defer close(g.done); _, _ = g.nc.Read(make([]byte, 1)) }
 func (g *guest) Kick(reason string) { g.reason = reason; g.nc.Close(); <-g.done }
 
+// restless is a connection that notes when it is read.
+type restless struct {
+	net.Conn
+	reads []time.Time
+}
+
+func (c *restless) Read(p []byte) (int, error) {
+	if c.reads = append(c.reads, time.Now()); len(c.reads) > 3 {
+		return 0, io.EOF
+	}
+	return copy(p, "x"), nil
+}
+
+// A rest is before the next read, once.
+func TestRest(t *testing.T) {
+	const rest = 5 * time.Millisecond
+	c := &restless{}
+	r := NewReader(c)
+	var asked time.Time
+	err := r.Run(func([]byte) (used, need int, err error) {
+		if len(c.reads) == 1 {
+			asked = time.Now()
+			r.Rest(rest)
+		} else if r.rest > 0 {
+			t.Error("it rests again")
+		}
+		return 1, 0, nil
+	})
+	if !errors.Is(err, io.EOF) || len(c.reads) != 4 {
+		t.Fatalf("%d reads, %v", len(c.reads), err)
+	}
+	if after := c.reads[1].Sub(asked); after < rest {
+		t.Errorf("it is read again after %v, want %v", after, rest)
+	}
+}
+
 func TestRoom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

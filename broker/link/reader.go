@@ -27,7 +27,8 @@ type Reader struct {
 	arrival arrivals // nil: the time of reading counts
 
 	buf        []byte
-	start, end int // what is read and not handled
+	start, end int           // what is read and not handled
+	rest       time.Duration // before the next read
 }
 
 // NewReader returns a reader of nc. Where nc, or a connection below it that its
@@ -56,6 +57,10 @@ func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) err
 		if r.end == len(r.buf) || filled && len(r.buf) < maxRead {
 			r.room(r.end-r.start+1, filled)
 		}
+		if r.rest > 0 {
+			time.Sleep(r.rest)
+			r.rest = 0
+		}
 		n, err := r.nc.Read(r.buf[r.end:])
 		if n > 0 {
 			r.end += n
@@ -71,6 +76,10 @@ func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) err
 		}
 	}
 }
+
+// Rest lets some time pass before the next read, so that one read then takes what has come meanwhile. It is called by handle. The connection
+// is not closed earlier for that than at the end of the rest.
+func (r *Reader) Rest(d time.Duration) { r.rest = d }
 
 // used takes what handle returned.
 func (r *Reader) used(used, need int) {
