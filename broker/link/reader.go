@@ -2,6 +2,7 @@ package link
 
 import (
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -65,11 +66,14 @@ func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) err
 		if n > 0 {
 			r.end += n
 			filled = r.end == len(r.buf)
-			used, need, err := handle(r.buf[r.start:r.end])
-			if err != nil {
-				return err
+			used, need, bad := handle(r.buf[r.start:r.end])
+			if bad != nil {
+				return bad
 			}
 			r.used(used, need)
+			if !filled && err == nil {
+				runtime.Gosched() // to readers with messages: the next read here most likely finds none
+			}
 		}
 		if err != nil {
 			return err
