@@ -118,6 +118,44 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// What comes to a socket in a rest is read after it, and so is its end.
+func TestRestOfASocket(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	far, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	_ = near.SetDeadline(time.Now().Add(time.Minute))
+	defer far.Close()
+	if _, err := far.Write([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	r := NewReader(near)
+	err = r.Run(func(unread []byte) (used, need int, err error) {
+		got = append(got, unread...)
+		r.Rest(time.Millisecond)
+		if len(got) < 3 {
+			_, _ = far.Write([]byte("b"))
+		} else {
+			far.Close()
+		}
+		return len(unread), 0, nil
+	})
+	if !errors.Is(err, io.EOF) || string(got) != "abb" {
+		t.Errorf("%q came, and %v", got, err)
+	}
+}
+
 func TestRoom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

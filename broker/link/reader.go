@@ -30,6 +30,7 @@ type Reader struct {
 	buf        []byte
 	start, end int           // what is read and not handled
 	rest       time.Duration // before the next read
+	hush       func(on bool) // nil: it was not needed yet, or cannot be
 }
 
 // NewReader returns a reader of nc. Where nc, or a connection below it that its
@@ -59,8 +60,7 @@ func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) err
 			r.room(r.end-r.start+1, filled)
 		}
 		if r.rest > 0 {
-			time.Sleep(r.rest)
-			r.rest = 0
+			r.sleep()
 		}
 		n, err := r.nc.Read(r.buf[r.end:])
 		if n > 0 {
@@ -84,6 +84,19 @@ func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) err
 // Rest lets some time pass before the next read, so that one read then takes what has come meanwhile. It is called by handle. The connection
 // is not closed earlier for that than at the end of the rest.
 func (r *Reader) Rest(d time.Duration) { r.rest = d }
+
+// sleep lets the time of Rest pass.
+func (r *Reader) sleep() {
+	if r.hush == nil {
+		r.hush = hush(r.nc)
+	}
+	if r.hush != nil {
+		r.hush(true)
+		defer r.hush(false)
+	}
+	time.Sleep(r.rest)
+	r.rest = 0
+}
 
 // used takes what handle returned.
 func (r *Reader) used(used, need int) {
