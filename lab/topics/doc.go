@@ -15,7 +15,7 @@
 // broker is overloaded at run time (srtm/migration), and topics, groups and brokers are random (srtm/random).
 //
 // A bar has the name of its point and a short measure: "p99" is that of Spillgate's worst broker; "more brokers"
-// is how many more it uses than the paper's algorithm, unless that misses the objective and Spillgate meets it; "blind p99" is that of max-min with as many brokers;
+// is how many more it uses than the paper's algorithm, unless that misses the objective and Spillgate meets it; "blind p99" is that of max-min with as many brokers, and "blind/ours p99" that by Spillgate's;
 // "conc." is concentration.
 //
 // What this package does not do: it does not simulate the schedulers, sockets and garbage collectors of a real
