@@ -18,8 +18,8 @@ import (
 
 // A shared subscription that draws from the log (engine.Subscription.Draws) is a consumer of it, which outlives processes:
 //
-//	log ─▶ consumer of $share/g/a/# ─▶ node 1: Draw ─▶ member ─▶ Drawn.Done
-//	                              └──▶ node 2: Draw ─▶ member, gone ─▶ Drawn.Back ─▶ drawn again, at any node
+//	log ─▶ consumer of $share/g/a/# ─▶ node 1: Feed ─▶ member ─▶ Drawn.Done
+//	                              └──▶ node 2: Feed ─▶ member, gone ─▶ Drawn.Back ─▶ drawn again, at any node
 //
 // So a message waits in the log while no member takes it, and comes to another one if its member's node dies. The consumer is ended when
 // neither a stored session (Session.Groups) nor a connected client is a member any more.
@@ -29,15 +29,15 @@ const (
 	drawnTime = 15 * time.Second
 	// HoldEvery is how often Hold must say that.
 	HoldEvery = drawnTime / 4
-	// MaxDraw is the most messages of one Draw.
+	// MaxDraw is the most messages that Feed draws at a time.
 	MaxDraw = 256
-	// drawPause is until the next attempt where Draw failed.
+	// drawPause is until the next attempt where draw failed.
 	drawPause = 100 * time.Millisecond
 	// idleTime is how long a shared subscription lives without members: one may just have come, and its node not have told so yet.
 	idleTime = 30 * time.Second
 	// maxGroups is how many shared subscriptions the cluster has, about. Each takes memory of three nodes. Further ones are refused.
 	maxGroups = 2000
-	// drawTime is how long Draw waits for messages, and drawSilence until it is said that there are none, twice over,
+	// drawTime is how long draw waits for messages, and drawSilence until it is said that there are none, twice over,
 	// before a consumer is given up.
 	drawTime, drawSilence = 4 * time.Second, time.Second
 	// maxDrawn is how many messages of a shared subscription are drawn at once. Further ones wait in the log.
@@ -123,6 +123,9 @@ func (g *Group) open(ctx context.Context) (err error) {
 
 // Drawn is a message that this node has drawn for a member of a Group. Its methods may be called from any goroutine, and do not block.
 type Drawn struct {
+	// Before is how often it was drawn before, by this node or another.
+	Before uint64
+
 	nc    *nats.Conn
 	reply string
 }
@@ -136,9 +139,35 @@ func (d *Drawn) Back() { _ = d.nc.Publish(d.reply, []byte("-NAK")) }
 // Hold says, every HoldEvery, that a member is going to have it.
 func (d *Drawn) Hold() { _ = d.nc.Publish(d.reply, []byte("+WPI")) }
 
-// Draw calls each for up to n messages, and MaxDraw, for some seconds at most, or until ctx ends: so does the context of each then. What NATS has sent
+// Feed draws messages and calls each for them, until ctx ends: as many at a time as room says, and MaxDraw at most. Where room is 0 it waits
+// for more. It hands room what ends the drawing at hand; so the context of each ends, too.
+func (g *Group) Feed(ctx context.Context, more <-chan struct{}, room func(end context.CancelFunc) int, each func(context.Context, *engine.Message, *Drawn)) {
+	for ctx.Err() == nil {
+		drawing, end := context.WithCancel(ctx)
+		n := room(end)
+		if n == 0 {
+			end()
+			select {
+			case <-ctx.Done():
+			case <-more:
+			}
+			continue
+		}
+		err := g.draw(drawing, n, each)
+		end()
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		g.p.log.Debug("messages are not drawn", "of", g.name, "error", err)
+		if err := g.reopen(ctx); err != nil {
+			g.p.log.Debug("there is nothing to draw from", "of", g.name, "error", err)
+		}
+	}
+}
+
+// draw calls each for up to n messages, and MaxDraw, for some seconds at most, or until ctx ends: so does the context of each then. What NATS has sent
 // until then and each was not called for goes back, which the library's own Fetch leaves to drawnTime.
-func (g *Group) Draw(ctx context.Context, n int, each func(context.Context, *engine.Message, *Drawn)) error {
+func (g *Group) draw(ctx context.Context, n int, each func(context.Context, *engine.Message, *Drawn)) error {
 	n = min(n, MaxDraw)
 	ctx, cancel := context.WithTimeout(ctx, drawnTime/3) // what waits behind a message that each does not return from is not held
 	defer cancel()
@@ -162,7 +191,7 @@ func (g *Group) Draw(ctx context.Context, n int, each func(context.Context, *eng
 		select {
 		case m := <-came:
 			if len(m.Data) > 0 {
-				(&Drawn{nc, m.Reply}).Back()
+				(&Drawn{nc: nc, reply: m.Reply}).Back()
 			}
 		default:
 			return err
@@ -170,7 +199,7 @@ func (g *Group) Draw(ctx context.Context, n int, each func(context.Context, *eng
 	}
 }
 
-// take takes what comes for Draw. It reports false where more may come.
+// take takes what comes for draw. It reports false where more may come.
 func (g *Group) take(ctx context.Context, n int, came <-chan *nats.Msg, each func(context.Context, *engine.Message, *Drawn)) (ended bool, err error) {
 	silence := time.NewTimer(2 * drawSilence)
 	defer silence.Stop()
@@ -207,9 +236,10 @@ func (g *Group) take(ctx context.Context, n int, came <-chan *nats.Msg, each fun
 
 // drawn returns a message that was drawn, nil if it is none, or expired, which is done with.
 func (g *Group) drawn(m *nats.Msg) (*engine.Message, *Drawn) {
-	d := &Drawn{g.p.jc, m.Reply}
+	d := &Drawn{nc: g.p.jc, reply: m.Reply}
 	meta, err := m.Metadata()
 	if err == nil {
+		d.Before = max(meta.NumDelivered, 1) - 1
 		var msg engine.Message
 		if msg, err = g.p.aged(m.Data, meta.Timestamp, live.Now()); err == nil && msg.Expires > live.Now() {
 			msg.Position = meta.Sequence.Stream
@@ -220,9 +250,9 @@ func (g *Group) drawn(m *nats.Msg) (*engine.Message, *Drawn) {
 	return nil, nil
 }
 
-// Reopen is to be called after an error of Draw, before the next one: NATS may have ended the consumer while nobody could draw. It
+// reopen is to be called after an error of draw, before the next one: NATS may have ended the consumer while nobody could draw. It
 // waits for a moment first.
-func (g *Group) Reopen(ctx context.Context) error {
+func (g *Group) reopen(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-time.After(drawPause):

@@ -60,7 +60,7 @@ func TestGroupEnds(t *testing.T) {
 	await(t, "the message to be kept", func() bool { return undrawn(with) == 0 }) // that of another topic need not be, which NATS does not tell
 	var drawn []*Drawn
 	await(t, "the message to be drawn", func() bool {
-		if err := g.Draw(ctx, 1, func(_ context.Context, m *engine.Message, d *Drawn) {
+		if err := g.draw(ctx, 1, func(_ context.Context, m *engine.Message, d *Drawn) {
 			if m.Topic.Name() != "a/b" || m.Position != 2 {
 				t.Errorf("drew %s at %d", m.Topic.Name(), m.Position)
 			}
@@ -138,7 +138,7 @@ func TestDrawnInVain(t *testing.T) {
 	}
 	var drawn []uint64
 	await(t, "a message to be drawn", func() bool {
-		_ = g.Draw(ctx, n, func(ctx context.Context, m *engine.Message, d *Drawn) {
+		_ = g.draw(ctx, n, func(ctx context.Context, m *engine.Message, d *Drawn) {
 			drawn = append(drawn, m.Position)
 			<-ctx.Done()
 			d.Back()
@@ -150,7 +150,7 @@ func TestDrawnInVain(t *testing.T) {
 	}
 	drawn = nil
 	await(t, "all to be drawn", func() bool {
-		_ = g.Draw(ctx, n, func(_ context.Context, m *engine.Message, d *Drawn) {
+		_ = g.draw(ctx, n, func(_ context.Context, m *engine.Message, d *Drawn) {
 			drawn = append(drawn, m.Position)
 			d.Done()
 		})

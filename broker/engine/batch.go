@@ -18,6 +18,8 @@ type Batch struct {
 	tallies    []tally
 	direct     uint32 // messages to topics without a limit
 	handed     int    // messages, and deliveries of them, since it began
+	taken      int    // messages that were taken since it began
+	turned     int    // messages that found as many waiting as may
 
 	// waiting is how many messages of this connection wait, in all lanes: what comes
 	// after must not overtake them.
@@ -49,7 +51,17 @@ func (b *Batch) Begin(stamp mono.Time) {
 // otherwise claim any.
 const maxStampAge = 100 * time.Millisecond
 
-func (b *Batch) begin(stamp, now mono.Time) { b.stamp, b.now, b.handed = stamp, now, 0 }
+func (b *Batch) begin(stamp, now mono.Time) {
+	b.stamp, b.now, b.handed, b.taken, b.turned = stamp, now, 0, 0, 0
+}
+
+// Rest is how long a connection should be left unread whose last batch was Futile. Its bytes are read then as well, several messages at a
+// time, and as old as may be told apart (maxStampAge).
+const Rest = maxStampAge / 2
+
+// Futile reports whether the batch had messages and all of them found as many waiting as may (QueueFull): then the next ones will, too, and
+// reading each takes processor time from others.
+func (b *Batch) Futile() bool { return b.turned > 0 && b.taken == 0 }
 
 // long notes a message with some subscribers, and reports, once a batch, that this batch becomes a long one.
 func (b *Batch) long(subscribers int) bool {
@@ -77,6 +89,11 @@ func (b *Batch) Publish(m *Message, id uint16) Verdict {
 		}
 	}
 	m.drop()
+	if v == QueueFull {
+		b.turned++
+	} else {
+		b.taken++
+	}
 	return v
 }
 

@@ -226,10 +226,35 @@ func TestPoliceAndQueueLimit(t *testing.T) {
 		if s := strings.Join(got, " "); s != want {
 			t.Errorf("%s: %s, want %s", name, s, want)
 		}
+		if want := name == "shape"; b.Futile() != want {
+			t.Errorf("%s: the last batch is futile: %v, want %v", name, b.Futile(), want)
+		}
 	}
 	s := h.Stats()
 	if s[0].Refused["over_rate"] != 4 || s[1].Refused["queue_full"] != 2 || s[1].Backlog != 2 || s[1].BacklogBytes != 2 {
 		t.Errorf("stats are %+v", s)
+	}
+	b.Begin(h.now())
+	for _, name := range []string{"shape", "free"} {
+		b.Publish(&Message{Topic: topic(t, h, name), Payload: []byte("x"), Expires: mono.Never}, 0)
+	}
+	b.End()
+	if b.Futile() {
+		t.Error("a batch of which a message went is futile")
+	}
+}
+
+// What may wait a little longer grows with the wait, to what half of the burst refills and 5 ms.
+func TestSlack(t *testing.T) {
+	for _, tt := range []struct {
+		rate, burst float64
+		wait, want  time.Duration
+	}{{1000, 1, time.Second, 0}, {1000, 3, time.Second, time.Millisecond}, {1000, 3, 32 * time.Millisecond, 500 * time.Microsecond},
+		{1000, 1000, time.Second, longestSlack}, {1e-9, 1e9, time.Hour, longestSlack}, {1e9, 2, time.Hour, 0}} {
+		l := &lane{rule: &rule{Limit: Limit{Rate: tt.rate, Burst: tt.burst}}}
+		if got := l.slack(&waiter{due: mono.Time(tt.wait)}); got != tt.want {
+			t.Errorf("rate %v, burst %v, after %v: %v, want %v", tt.rate, tt.burst, tt.wait, got, tt.want)
+		}
 	}
 }
 

@@ -82,6 +82,80 @@ type guest struct {
 func (g *guest) Serve()             { defer close(g.done); _, _ = g.nc.Read(make([]byte, 1)) }
 func (g *guest) Kick(reason string) { g.reason = reason; g.nc.Close(); <-g.done }
 
+// restless is a connection that notes when it is read.
+type restless struct {
+	net.Conn
+	reads []time.Time
+}
+
+func (c *restless) Read(p []byte) (int, error) {
+	if c.reads = append(c.reads, time.Now()); len(c.reads) > 3 {
+		return 0, io.EOF
+	}
+	return copy(p, "x"), nil
+}
+
+// A rest is before the next read, once.
+func TestRest(t *testing.T) {
+	const rest = 5 * time.Millisecond
+	c := &restless{}
+	r := NewReader(c)
+	var asked time.Time
+	err := r.Run(func([]byte) (used, need int, err error) {
+		if len(c.reads) == 1 {
+			asked = time.Now()
+			r.Rest(rest)
+		} else if r.rest > 0 {
+			t.Error("it rests again")
+		}
+		return 1, 0, nil
+	})
+	if !errors.Is(err, io.EOF) || len(c.reads) != 4 {
+		t.Fatalf("%d reads, %v", len(c.reads), err)
+	}
+	if after := c.reads[1].Sub(asked); after < rest {
+		t.Errorf("it is read again after %v, want %v", after, rest)
+	}
+}
+
+// What comes to a socket in a rest is read after it, and so is its end.
+func TestRestOfASocket(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	far, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	_ = near.SetDeadline(time.Now().Add(time.Minute))
+	defer far.Close()
+	if _, err := far.Write([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	r := NewReader(near)
+	err = r.Run(func(unread []byte) (used, need int, err error) {
+		got = append(got, unread...)
+		r.Rest(time.Millisecond)
+		if len(got) < 3 {
+			_, _ = far.Write([]byte("b"))
+		} else {
+			far.Close()
+		}
+		return len(unread), 0, nil
+	})
+	if !errors.Is(err, io.EOF) || string(got) != "abb" {
+		t.Errorf("%q came, and %v", got, err)
+	}
+}
+
 func TestRoom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,6 +2,7 @@ package link
 
 import (
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -27,7 +28,9 @@ type Reader struct {
 	arrival arrivals // nil: the time of reading counts
 
 	buf        []byte
-	start, end int // what is read and not handled
+	start, end int           // what is read and not handled
+	rest       time.Duration // before the next read
+	hush       func(on bool) // nil: it was not needed yet, or cannot be
 }
 
 // NewReader returns a reader of nc. Where nc, or a connection below it that its
@@ -56,20 +59,43 @@ func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) err
 		if r.end == len(r.buf) || filled && len(r.buf) < maxRead {
 			r.room(r.end-r.start+1, filled)
 		}
+		if r.rest > 0 {
+			r.sleep()
+		}
 		n, err := r.nc.Read(r.buf[r.end:])
 		if n > 0 {
 			r.end += n
 			filled = r.end == len(r.buf)
-			used, need, err := handle(r.buf[r.start:r.end])
-			if err != nil {
-				return err
+			used, need, bad := handle(r.buf[r.start:r.end])
+			if bad != nil {
+				return bad
 			}
 			r.used(used, need)
+			if !filled && err == nil {
+				runtime.Gosched() // to readers with messages: the next read here most likely finds none
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// Rest lets some time pass before the next read, so that one read then takes what has come meanwhile. It is called by handle. The connection
+// is not closed earlier for that than at the end of the rest.
+func (r *Reader) Rest(d time.Duration) { r.rest = d }
+
+// sleep lets the time of Rest pass.
+func (r *Reader) sleep() {
+	if r.hush == nil {
+		r.hush = hush(r.nc)
+	}
+	if r.hush != nil {
+		r.hush(true)
+		defer r.hush(false)
+	}
+	time.Sleep(r.rest)
+	r.rest = 0
 }
 
 // used takes what handle returned.

@@ -218,33 +218,16 @@ func (p *pool) hold(ctx context.Context) {
 // draw gives members what they take, until ctx ends.
 func (p *pool) draw(ctx context.Context) {
 	b := p.srv.hub.NewBatch()
-	for ctx.Err() == nil {
-		n := p.room()
-		if n == 0 {
-			select {
-			case <-ctx.Done():
-			case <-p.more:
-			}
-			continue
-		}
-		err := p.from.Draw(ctx, n, func(ctx context.Context, m *engine.Message, d *backplane.Drawn) {
-			p.drawnMu.Lock()
-			p.drawn[d] = true
-			p.drawnMu.Unlock()
-			p.give(ctx, b, m, &owed{p, d})
-		})
-		if err == nil || ctx.Err() != nil {
-			continue
-		}
-		p.srv.log.Debug("a shared subscription is not drawn from", "error", err)
-		if err := p.from.Reopen(ctx); err != nil {
-			p.srv.log.Debug("a shared subscription is not there", "error", err)
-		}
-	}
+	p.from.Feed(ctx, p.more, p.room, func(ctx context.Context, m *engine.Message, d *backplane.Drawn) {
+		p.drawnMu.Lock()
+		p.drawn[d] = true
+		p.drawnMu.Unlock()
+		p.give(ctx, b, m, &owed{p, d})
+	})
 }
 
 // room returns how many messages members take now.
-func (p *pool) room() (n int) {
+func (p *pool) room(context.CancelFunc) (n int) {
 	p.mu.Lock()
 	members := slices.Clone(p.members)
 	p.mu.Unlock()

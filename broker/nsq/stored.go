@@ -89,34 +89,17 @@ func (s *source) end() {
 // draw gives consumers what they take, until ctx ends.
 func (ch *channel) draw(ctx context.Context) {
 	b := ch.srv.hub.NewBatch()
-	for ctx.Err() == nil {
-		drawing, cancel := context.WithCancel(ctx)
+	begin := func(end context.CancelFunc) int {
 		ch.mu.Lock()
-		n := ch.room()
-		ch.from.pause = cancel
-		ch.mu.Unlock()
-		if n == 0 {
-			cancel()
-			select {
-			case <-ctx.Done():
-			case <-ch.from.more:
-			}
-			continue
-		}
-		err := ch.from.Draw(drawing, n, func(_ context.Context, m *engine.Message, d *backplane.Drawn) {
-			b.Begin(live.Now())
-			defer b.End()
-			ch.take(b, m, d)
-		})
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			continue
-		}
-		ch.srv.log.Debug("a channel is not drawn from", "error", err)
-		if err := ch.from.Reopen(ctx); err != nil {
-			ch.srv.log.Debug("a channel is not there", "error", err)
-		}
+		defer ch.mu.Unlock()
+		ch.from.pause = end
+		return ch.room()
 	}
+	ch.from.Feed(ctx, ch.from.more, begin, func(_ context.Context, m *engine.Message, d *backplane.Drawn) {
+		b.Begin(live.Now())
+		defer b.End()
+		ch.take(b, m, d)
+	})
 }
 
 // room returns how many messages consumers take beside those that are ready, as far as the channel may hold them: none where it has its
@@ -141,7 +124,8 @@ func (ch *channel) take(b *engine.Batch, m *engine.Message, d *backplane.Drawn) 
 	case !ch.fits(m):
 		d.Done()
 	default:
-		ch.enter(m).drawn = d
+		one := ch.enter(m)
+		one.drawn, one.attempts = d, uint16(min(d.Before, 1<<16-2)) // each node that had it counts for one
 		ch.pump(b)
 	}
 }

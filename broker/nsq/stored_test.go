@@ -90,7 +90,12 @@ func TestStoredChannel(t *testing.T) {
 	stuck.next()
 	stuck.nc.Close()
 	var rest bag
-	stopRest := consumer(t, elsewhere, "a.b", "d", rest.put)
+	stopRest := consumer(t, elsewhere, "a.b", "d", func(m *client.Message) error {
+		if m.Attempts < 2 { // the one that went without finishing it was the first
+			t.Errorf("%s came to another node as attempt %d", m.Body, m.Attempts)
+		}
+		return rest.put(m)
+	})
 	await(t, "what another consumer has left", func() bool { return fmt.Sprint(rest.sorted()) == fmt.Sprint(want[20:]) })
 	await(t, "all messages to be finished", func() bool { return there.len()+here.len() == 22 && held(srv)+held(other) == 0 })
 	stopThere()

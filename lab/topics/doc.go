@@ -15,7 +15,7 @@
 // broker is overloaded at run time (srtm/migration), and topics, groups and brokers are random (srtm/random).
 //
 // A bar has the name of its point and a short measure: "p99" is that of Spillgate's worst broker; "more brokers"
-// is how many more it uses than the paper's algorithm, unless that misses the objective and Spillgate meets it; "blind p99" is that of max-min with as many brokers;
+// is how many more it uses than the paper's algorithm, unless that misses the objective and Spillgate meets it; "blind p99" is that of max-min with as many brokers, and "blind/ours p99" that by Spillgate's;
 // "conc." is concentration.
 //
 // What this package does not do: it does not simulate the schedulers, sockets and garbage collectors of a real
@@ -70,13 +70,13 @@ func lengths(o experiment.Options) float64 {
 
 // compare judges contenders in one setting.
 func compare(ctx context.Context, o experiment.Options, s setting, contenders []contender) ([]outcome, error) {
-	out := make([]outcome, len(contenders))
+	out, judged := make([]outcome, len(contenders)), s.traffic.play(judging(o.Seed), lengths(o))
 	for i, c := range contenders {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		at, took := c.place(s, o.Seed)
-		out[i] = s.judge(o.Seed, at, lengths(o))
+		out[i] = s.judge(judged, at)
 		out[i].rounds, out[i].seconds = took.rounds, took.seconds
 		if out[i].lost > 0 {
 			out[i].p99 = math.Inf(1) // of those without a place

@@ -40,13 +40,28 @@ type outcome struct {
 // measure plays a placement for some seconds and returns what each node met, nil for those
 // without publishers.
 func (s setting) measure(rng *rand.Rand, at []int, seconds float64) []*served {
-	return s.measureFrom(rng, at, 0, seconds)
+	return s.meet(s.traffic.play(rng, seconds), at, 0)
 }
 
-// measureFrom is measure for what comes from an instant on, in seconds; what came before has filled queues and used tokens.
-func (s setting) measureFrom(rng *rand.Rand, at []int, from, seconds float64) []*served {
+// meet plays a placement on batches and returns what each node met, nil for those without publishers, of what comes from an instant on, in
+// seconds; what came before has filled queues and used tokens.
+func (s setting) meet(batches []burst, at []int, from float64) []*served {
+	held, came := make([]int, len(s.nodes)), make([]int, len(s.nodes))
+	for _, k := range at {
+		if k != placement.Nowhere {
+			held[k]++
+		}
+	}
+	for _, b := range batches {
+		if k := at[b.publisher]; k != placement.Nowhere {
+			came[k]++
+		}
+	}
 	split := make([][]burst, len(s.nodes))
-	for _, b := range s.traffic.play(rng, seconds) {
+	for k, n := range came {
+		split[k] = make([]burst, 0, n)
+	}
+	for _, b := range batches {
 		if k := at[b.publisher]; k != placement.Nowhere {
 			split[k] = append(split[k], b)
 		}
@@ -56,13 +71,7 @@ func (s setting) measureFrom(rng *rand.Rand, at []int, from, seconds float64) []
 		if len(batches) == 0 {
 			continue
 		}
-		held := 0
-		for _, b := range at {
-			if b == k {
-				held++
-			}
-		}
-		part := s.bucket.Split(float64(held) / float64(s.traffic.publishers))
+		part := s.bucket.Split(float64(held[k]) / float64(s.traffic.publishers))
 		there := &station{node: s.nodes[k], shaper: &shaper{Bucket: part}}
 		begin := sort.Search(len(batches), func(i int) bool { return batches[i].at >= from })
 		there.serve(batches[:begin], s.traffic.batch, objective)
@@ -71,11 +80,11 @@ func (s setting) measureFrom(rng *rand.Rand, at []int, from, seconds float64) []
 	return out
 }
 
-// judge measures a placement for long, from chance of its own.
-func (s setting) judge(seed uint64, at []int, seconds float64) outcome {
+// judge measures a placement on batches that it was not found with.
+func (s setting) judge(batches []burst, at []int) outcome {
 	var o outcome
 	var all []float32
-	for _, n := range s.measure(judging(seed), at, seconds) {
+	for _, n := range s.meet(batches, at, 0) {
 		if n == nil {
 			continue
 		}
@@ -254,7 +263,7 @@ func (s setting) sure(rng *rand.Rand, d *placement.Distribution) ([]*served, flo
 	}
 	still := false
 	for seconds := 1.0; ; seconds *= 1.5 {
-		nodes := s.measureFrom(rng, d.Plan(), from, from+seconds)
+		nodes := s.meet(s.traffic.play(rng, from+seconds), d.Plan(), from)
 		open := false
 		for b, n := range nodes {
 			if n != nil && d.Measuring(b) {

@@ -40,14 +40,14 @@ func (t traffic) cost() float64 { return plain().cost(t) }
 
 // fewest returns the fewest nodes on which an even split, groups spread, meets the objective clearly, 0 if
 // none does: whatever the placement does, it can be no worse than that.
-func (s setting) fewest(seed uint64, seconds float64) int {
+func (s setting) fewest(judged []burst) int {
 	for k := 1; k <= len(s.nodes); k++ {
 		quotas, rest := placement.Quotas(s.brokers(), s.traffic.total(), k)
 		if rest > 0 {
 			continue
 		}
 		at := placement.Assign(s.traffic.list(), quotas)
-		if o := s.judge(seed, at, seconds); o.lost == 0 && o.p99 <= 0.9*objective {
+		if o := s.judge(judged, at); o.lost == 0 && o.p99 <= 0.9*objective {
 			return o.brokers
 		}
 	}
@@ -121,11 +121,12 @@ type trial struct {
 
 // topic has every contender place a topic, and returns the placement of the last one, which is ours.
 func (t *trial) topic(name string, s setting, seed uint64) (ours []int) {
-	fewest := s.fewest(seed, t.seconds)
+	judged := s.traffic.play(judging(seed), t.seconds)
+	fewest := s.fewest(judged)
 	last := len(t.contenders) - 1
 	for k, c := range t.contenders {
 		at, _ := c.place(s, seed)
-		q := s.judge(seed, at, t.seconds)
+		q := s.judge(judged, at)
 		t.tallies[k].take(q, fewest)
 		if k < last {
 			continue

@@ -44,7 +44,7 @@ func (t traffic) list() []placement.Publisher {
 func (t traffic) play(rng *rand.Rand, seconds float64) []burst {
 	group, every := max(t.group, 1), float64(t.batch)/t.rate
 	phases := chance(t.phases, 0x7068)
-	all := make([]burst, 0, int(1.1*seconds/every*float64(t.publishers)))
+	all := make([]burst, 0, int(1.02*seconds/every*float64(t.publishers))+t.publishers)
 	for first := 0; first < t.publishers; first += group {
 		last := min(first+group, t.publishers)
 		next := func() float64 { return every * rng.ExpFloat64() }
@@ -58,8 +58,33 @@ func (t traffic) play(rng *rand.Rand, seconds float64) []burst {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b burst) int { return cmp.Compare(a.at, b.at) })
-	return all
+	return inOrder(all, seconds)
+}
+
+// inSlot is about how many batches there are in each slot of inOrder.
+const inSlot = 8
+
+// inOrder returns batches of some seconds in ascending order. They are spread evenly over time, so each is put into its slot of time first:
+// of ten million, this takes a third of the time of sorting.
+func inOrder(all []burst, seconds float64) []burst {
+	from := make([]int, len(all)/inSlot+2)
+	slot := func(b burst) int { return min(int(b.at/seconds*float64(len(from)-1)), len(from)-2) }
+	for _, b := range all {
+		from[slot(b)+1]++
+	}
+	for i := 1; i < len(from); i++ {
+		from[i] += from[i-1]
+	}
+	next, out := slices.Clone(from), make([]burst, len(all))
+	for _, b := range all {
+		s := slot(b)
+		out[next[s]] = b
+		next[s]++
+	}
+	for i := range len(from) - 1 {
+		slices.SortFunc(out[from[i]:from[i+1]], func(a, b burst) int { return cmp.Compare(a.at, b.at) })
+	}
+	return out
 }
 
 // late is the share of messages that waits behind the whole bucket. Half of what the objective allows: waits come
