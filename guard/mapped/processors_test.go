@@ -57,3 +57,40 @@ func TestProcessorsOfAnIdleServer(t *testing.T) {
 		t.Errorf("others took %v, %v of what was used, as before", p.taken, p.share)
 	}
 }
+
+// What a server uses beside the tasks of a look, none of these is to blame for: merges, or requests that have ended.
+func TestProcessorsBesideTasks(t *testing.T) {
+	const ms = time.Millisecond
+	var p processors
+	at := time.Now()
+	look := func(own, all time.Duration, used ...uint64) float64 {
+		s := culprit.Sample{Resources: []culprit.Resource{{Name: "processor", Kind: culprit.System}}}
+		for i, n := range used {
+			s.Tasks = append(s.Tasks, culprit.Task{ID: uint64(i + 1)})
+			s.Holds = append(s.Holds, culprit.Hold{Task: int32(i), Gets: n * uint64(ms)})
+		}
+		at = at.Add(measuredOver)
+		p.measure(7, 2, at, usage{own, all, 2})
+		p.apart(&s, 0)
+		return s.Resources[0].Others / float64(time.Second)
+	}
+	for i, got := range []struct{ processors, want float64 }{
+		{look(1000*ms, 9000*ms), 0},
+		{look(1200*ms, 9200*ms, 150, 10), 0.4}, // tasks that came since
+		{look(1300*ms, 9300*ms, 250, 10), 0.2},
+		{look(1500*ms, 9500*ms, 250, 10), 1},   // a merge
+		{look(1600*ms, 9600*ms, 400, 60), 0.5}, // told late
+		{look(1700*ms, 9700*ms), 0},            // they have ended
+		{look(1800*ms, 9800*ms), 1},
+	} {
+		if math.Abs(got.processors-got.want) > 1e-9 {
+			t.Errorf("look %d: the server used %v processors beside its tasks, expected %v", i, got.processors, got.want)
+		}
+	}
+	s := culprit.Sample{Resources: []culprit.Resource{{Name: "processor"}}}
+	p.span = 0
+	if p.apart(&s, 0); math.Abs(s.Resources[0].Others/float64(time.Second)-1) > 1e-9 {
+		t.Errorf("a look that does not measure says %v, expected what the one before said", s.Resources[0].Others)
+	}
+	p.apart(&s, -1)
+}
