@@ -37,7 +37,7 @@ type bench struct {
 // scene is a case: a server, its load, a culprit.
 type scene struct {
 	name, title, about string
-	// objective is that of the requests. If it is measured, a fifth more than the 99th percentile without a culprit takes its place.
+	// objective is that of the requests. If it is measured, a fifth more than the 99th percentile without a culprit takes its place, if that is less.
 	objective time.Duration
 	measured  bool
 	// rate is how many requests leave per second, before the seed varies it.
