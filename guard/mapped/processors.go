@@ -16,8 +16,8 @@ const processorName = "processor"
 // measuredOver is the least time over which a server's use of processors is measured: the kernel counts it in ticks of 10 ms.
 const measuredOver = 100 * time.Millisecond
 
-// processors measures what other programs use of the processors that the server may use, and the server beside its requests: these lose time to that,
-// too, and not to each other alone. What no program uses, requests do not lose to anybody: they wait for a disk, say.
+// processors measures what other programs use of the processors that the server may use: its requests lose time to them, too, and not to
+// each other alone. What no program uses, requests do not lose to anybody: they wait for a disk, say.
 type processors struct {
 	pid    int64
 	last   usage
@@ -26,13 +26,6 @@ type processors struct {
 	taken  float64   // the part of the processors that others used
 	share  float64   // their part of what was used
 	known  bool
-
-	span     time.Duration     // that was measured last, 0 if that was not at this look
-	own      time.Duration     // by the server, in that time
-	requests map[uint64]uint64 // what each had used then, by task
-	left     float64           // of own: not by the tasks
-	before   time.Duration     // that was measured before
-	beside   float64           // nanoseconds a second of the server's own
 }
 
 // usage is what was used of the processors on which a server runs.
@@ -58,7 +51,7 @@ func count(name string) int {
 // look enters into the resources what others use of the processors, and gives these their plain name. It returns the index of the
 // processors, -1 if the server does not show them; then it may use as many as its process.
 func (p *processors) look(resources []culprit.Resource, origins []taskfile.Origin, now time.Time) (at int) {
-	at, p.span = -1, 0
+	at = -1
 	pid := server(origins)
 	if pid == 0 { // what others use counts while the server has nothing to do, too
 		pid = p.pid
@@ -105,10 +98,9 @@ func used(pid int64) (u usage) {
 // in a container with a limit, others are in its way only as far as they use more than it leaves to them.
 func (p *processors) measure(pid int64, n int, now time.Time, u usage) {
 	span, last := now.Sub(p.at), p.last
-	p.taken, p.share, p.span, p.own = 0, 0, span, 0
+	p.taken, p.share = 0, 0
 	if p.known = u.of > 0 && u.of == last.of && pid == p.pid && u.own >= last.own && u.all >= last.all && span < time.Minute; p.known {
 		own := u.own - last.own
-		p.own = own
 		left := time.Duration(max(u.of-n, 0)) * span
 		others := max(min(time.Duration(n)*span, u.all-last.all-left)-own, 0)
 		p.others = float64(others) / span.Seconds()
@@ -116,32 +108,4 @@ func (p *processors) measure(pid int64, n int, now time.Time, u usage) {
 		p.share = float64(others) / float64(max(others+own, 1))
 	}
 	p.pid, p.last, p.at = pid, u, now
-}
-
-// apart enters into the processors of a sample what the server used of them beside the tasks of the sample, as of the last look that measured: merges
-// of segments, the collector, requests that have ended since. No task is to blame for it. Two such looks count together, as a busy server tells late
-// what its tasks used.
-func (p *processors) apart(s *culprit.Sample, processor int) {
-	if processor < 0 || !p.known {
-		return
-	}
-	if p.span > 0 {
-		requests := make(map[uint64]uint64, len(s.Tasks))
-		used := 0.0
-		for i := range s.Holds {
-			h := &s.Holds[i]
-			if int(h.Resource) != processor {
-				continue
-			}
-			id := s.Tasks[h.Task].ID
-			requests[id] = h.Gets
-			if was := p.requests[id]; h.Gets > was {
-				used += float64(h.Gets - was)
-			}
-		}
-		left := float64(p.own) - used
-		p.beside = max(left+p.left, 0) / (p.span + p.before).Seconds()
-		p.requests, p.left, p.before = requests, left, p.span
-	}
-	s.Resources[processor].Others += p.beside
 }

@@ -42,7 +42,6 @@ func (s *Source) Look(context.Context) (*track.Look, error) {
 	s.resources = append(s.resources[:0], file.Sample.Resources...)
 	processor := s.processors.look(s.resources, file.Origins, time.Now())
 	l.Sample.Resources = s.resources
-	s.processors.apart(&l.Sample, processor)
 	s.starvation.Enter(&l.Sample, processor, s.processors.taken, s.processors.share, 1)
 	for i := range file.Origins {
 		kind, o := file.Sample.Tasks[i].Kind, &file.Origins[i]
