@@ -3,6 +3,7 @@ package apache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -268,6 +269,58 @@ func TestCancelPHP(t *testing.T) {
 			}
 		}
 	}
+}
+
+// CGI programs that hang end with their requests, also one that ignores SIGTERM, and the server goes on.
+func TestCancelCGI(t *testing.T) {
+	t.Parallel()
+	s := serve(t, servers.ApacheConfig{Modules: []string{"cgi"}, Settings: "AddHandler cgi-script .sh\n<Directory />\n  Options +ExecCGI\n</Directory>\n",
+		Files: map[string]string{"hang.sh": "#!/bin/sh\nexec sleep 300\n", "deaf.sh": "#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 1; done\n", "fast.html": "fast"}})
+	for _, name := range []string{"hang.sh", "deaf.sh"} {
+		if err := os.Chmod(filepath.Join(s.Documents(), name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path := "/" + name
+		a := s.get(path)
+		var programs []string
+		l := s.until(t, "program", func(l *track.Look) bool {
+			for i := range l.Sessions {
+				if l.Sessions[i].Application == path {
+					programs = children(l.Sessions[i].Process)
+				}
+			}
+			return len(programs) == 1
+		})
+		time.Sleep(50 * time.Millisecond) // until the shell has read its script, most probably
+		if ok, err := s.source.Act(t.Context(), tasks(l, path)[0].ID, culprit.Statement); !ok || err != nil {
+			t.Fatal(path, ok, err)
+		}
+		if r := s.answered(t, a); r.status != 503 {
+			t.Errorf("%s: %+v", path, r)
+		}
+		s.until(t, "end of the request and of its program", func(l *track.Look) bool { return len(tasks(l, path)) == 0 && !runs(programs[0]) })
+		log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+		if got := strings.Contains(string(log), "did not end"); got != (name == "deaf.sh") {
+			t.Errorf("%s: the process was ended: %v; the log is %s", path, got, log)
+		}
+		for range 3 {
+			if r := s.answered(t, s.get("/fast.html")); r.body != "fast" {
+				t.Errorf("after %s: %+v", path, r)
+			}
+		}
+	}
+}
+
+// children returns the processes that one has started.
+func children(pid int64) []string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
+	return strings.Fields(string(text))
+}
+
+// runs reports whether a process is there, and not only its end.
+func runs(pid string) bool {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	return err == nil && !strings.Contains(string(text), ") Z ")
 }
 
 // A request that httpd redirects within itself is one task all the way, with its first name, and is cancelled wherever it is.

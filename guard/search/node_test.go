@@ -68,7 +68,7 @@ func plugin(t *testing.T, name string, start func(context.Context, servers.Searc
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := start(t.Context(), servers.SearchConfig{Fetch: fetch, Plugin: sources})
+	server, err := start(t.Context(), servers.SearchConfig{Fetch: fetch, Plugin: sources, Settings: map[string]string{"indices.requests.cache.size": "64kb"}})
 	if errors.Is(err, servers.ErrMissing) {
 		t.Skip(err)
 	}
@@ -101,6 +101,59 @@ func plugin(t *testing.T, name string, start func(context.Context, servers.Searc
 	})
 	t.Run("bulk", func(t *testing.T) { bulk(t, source, c) })
 	t.Run("documents", func(t *testing.T) { documents(t, source, c) })
+	if name == "opensearch" { // Elasticsearch shows its cache to no plugin
+		t.Run("cache", func(t *testing.T) { cache(t, source, c) })
+	}
+}
+
+// cache asks for an answer that is kept, and then for others that displace it: looks show whose bytes are in the cache, who has displaced what, and
+// who computes again what was displaced.
+func cache(t *testing.T, source search.Source, c *requester) {
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer stop()
+	asking.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if s, answer := c.send(ctx, http.MethodPost, "/docs/_search?request_cache=true", `{"size":0,"track_total_hits":true,`+c.long[1:]); s != http.StatusOK && ctx.Err() == nil {
+				t.Errorf("what is kept: status %d, %.300s", s, answer)
+				return
+			}
+			var body strings.Builder
+			for k := range 4 {
+				fmt.Fprintf(&body, "{\"request_cache\":true}\n"+`{"size":0,"aggs":{"a":{"histogram":{"field":"n","interval":10,"offset":%d,"min_doc_count":1},"aggs":{"m":{"avg":{"field":"n"}}}}}}`+"\n", 4*i+k)
+			}
+			fmt.Fprintf(&body, "{\"request_cache\":false}\n%s\n", c.long)
+			if s, answer := c.send(ctx, http.MethodPost, "/docs/_msearch?max_concurrent_searches=1", body.String()); (s != http.StatusOK || strings.Contains(answer, `"error"`)) && ctx.Err() == nil {
+				t.Errorf("what displaces it: status %d, %.300s", s, answer)
+				return
+			}
+		}
+	})
+	seen := map[string]bool{}
+	for began := time.Now(); !seen["msearch fills"] || !seen["msearch displaces"] || !seen["search waits"]; time.Sleep(2 * time.Millisecond) {
+		if time.Since(began) > time.Minute || t.Failed() {
+			t.Fatalf("in a minute looks showed %v of the cache", seen)
+		}
+		l, err := source.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range l.Sample.Holds {
+			if r := &l.Sample.Resources[h.Resource]; r.Name != "request cache" {
+				continue
+			} else if r.Kind != culprit.Memory {
+				t.Fatalf("%+v", r)
+			}
+			who := strings.TrimPrefix(l.Sessions[h.Task].State, "indices:data/read/")
+			seen[who+" fills"] = seen[who+" fills"] || h.Gets > 1000 && h.Used > 1000
+			seen[who+" displaces"] = seen[who+" displaces"] || h.Waits > 1000
+			seen[who+" waits"] = seen[who+" waits"] || h.WaitingSince != culprit.Unset
+		}
+	}
+	if seen["msearch waits"] {
+		t.Error("what was never displaced counts as lost to the cache")
+	}
 }
 
 // documents has updates of one document come while bulk requests change it: they wait, for the document too, and none fails for a

@@ -80,6 +80,53 @@ func TestNode(t *testing.T) {
 	url := fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port)
 	t.Run("handler", func(t *testing.T) { cancelOne(t, url, send) })
 	t.Run("task file", func(t *testing.T) { cancelOne(t, url+"?tasks="+server.TaskFile(), send) })
+	for _, lock := range []string{"lock.concurrent=false", "lock.concurrent=true"} {
+		t.Run(lock, func(t *testing.T) { lockSeen(t, url+"?tasks="+server.TaskFile(), lock, send) })
+	}
+}
+
+// lockSeen has queries come that want a lock inside Solr, of which one keeps it for long: looks show who has it, and who waits.
+func lockSeen(t *testing.T, url, lock string, send func(ctx context.Context, path, kind, body string) int) {
+	ctx, stop := context.WithCancel(t.Context())
+	var querying sync.WaitGroup
+	defer querying.Wait()
+	defer stop()
+	source, err := Open(t.Context(), url, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for _, millis := range []string{"700", "0", "0"} {
+		querying.Go(func() {
+			for ctx.Err() == nil {
+				send(ctx, "/locking", "application/x-www-form-urlencoded", "q=n:7&lock.millis="+millis+"&"+lock)
+			}
+		})
+	}
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("in a minute no look showed one query that has the lock and two that wait for it")
+		}
+		l, err := source.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, awaited := 0, 0
+		for _, h := range l.Sample.Holds {
+			if l.Sample.Resources[h.Resource].Name != "locks" {
+				continue
+			}
+			if h.HeldSince != culprit.Unset {
+				held++
+			}
+			if h.WaitingSince != culprit.Unset {
+				awaited++
+			}
+		}
+		if held == 1 && awaited == 2 {
+			return
+		}
+	}
 }
 
 // post sends a request of the client "long", and returns 0 if it was not answered.

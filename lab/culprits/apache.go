@@ -30,7 +30,7 @@ var scripts = map[string]string{
 // apacheScenes are the forms of c9.
 func apacheScenes() []scene {
 	form := func(name, title, about string) scene {
-		s := scene{name: name, title: title, about: about, objective: 100 * ms, rate: 200, lasts: 10 * time.Second}
+		s := scene{name: name, title: title, about: about, objective: 100 * ms, measured: true, rate: 200, lasts: 10 * time.Second}
 		for range phpWorkers {
 			s.culprits = append(s.culprits, func(ctx context.Context, b *bench, size float64, mark func(int64)) error {
 				return slowPage(ctx, b.root, time.Duration(size*float64(s.lasts)), mark)
@@ -50,7 +50,7 @@ checkout of the sources, and apache2-dev.`)
 an address of its own (pm.status_listen), and ends a worker, as FPM's own time limit does.`)
 	pool.start = startPool
 	pool.native, pool.nativeTitle = limitPool, "request_terminate_timeout 1s"
-	return []scene{module, pool, againScene()}
+	return append([]scene{module, pool, againScene()}, webFurther()...)
 }
 
 // web is what requests are sent with. It keeps no connection: in a prefork server one takes a

@@ -19,6 +19,12 @@ const trial = 2 * time.Second
 // Atropos' is met while latency is at most a fifth more than without a culprit.
 const aloneTimes = 1.2
 
+// longTrial is the same of a scene with a rate, of which fewer requests come.
+const longTrial = 5 * time.Second
+
+// leastObjective is in the size of what a guard can tell of the age of a request from outside.
+const leastObjective = 5 * ms
+
 // trials is how often a load is made lighter, by lighter each time, that the server does not
 // sustain: an open loop costs it more than the closed one.
 const (
@@ -27,10 +33,10 @@ const (
 )
 
 // calibrate sets the rate and the objective of a scene whose load is a share of what its
-// server does alone: machines differ by more than any numbers that fit them all.
+// server does alone: machines differ by more than any numbers that fit them all. Of a scene with a rate it sets the objective, when the server is warm.
 func (s *scene) calibrate(ctx context.Context, b *bench, seed uint64) error {
 	if s.load == 0 {
-		return nil
+		return s.measure(ctx, b, seed)
 	}
 	var capacity float64
 	var err error
@@ -58,6 +64,25 @@ func (s *scene) calibrate(ctx context.Context, b *bench, seed uint64) error {
 		s.rate *= lighter
 	}
 	return nil
+}
+
+// measure sets the objective of a scene that asks for it.
+func (s *scene) measure(ctx context.Context, b *bench, seed uint64) error {
+	if err := warmUp(ctx, s, b, seed); err != nil || !s.measured {
+		return err
+	}
+	p, err := play(ctx, s, b, plan{rest: settle + longTrial, rate: s.rate, alone: true, seed: seed}, contender{})
+	if err != nil {
+		return err
+	}
+	s.objective = s.tighter(p.figures(s.objective).p99)
+	return nil
+}
+
+// tighter returns the objective that follows from the 99th percentile of the load alone. On a machine that others use, that may be seconds: then the
+// scene's own objective stands, or nothing would ever be late.
+func (s *scene) tighter(p99 time.Duration) time.Duration {
+	return min(max(time.Duration(aloneTimes*float64(p99)).Round(100*time.Microsecond), leastObjective), s.objective)
 }
 
 // mended puts back what a run has left.

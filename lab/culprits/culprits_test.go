@@ -49,6 +49,16 @@ func TestDraw(t *testing.T) {
 	}
 }
 
+// An objective that is measured is a fifth more than the 99th percentile alone, within what a guard can tell and what the scene asks for.
+func TestTighter(t *testing.T) {
+	s := scene{objective: 200 * ms}
+	for p99, want := range map[time.Duration]time.Duration{0: leastObjective, ms: leastObjective, 10 * ms: 12 * ms, 10010 * time.Microsecond: 12 * ms, time.Second: 200 * ms} {
+		if got := s.tighter(p99); got != want {
+			t.Errorf("%v alone makes an objective of %v, expected %v", p99, got, want)
+		}
+	}
+}
+
 // Names are those of the list, and nothing is missing of a scene.
 func TestScenes(t *testing.T) {
 	names := map[string]bool{}

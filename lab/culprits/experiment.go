@@ -96,7 +96,7 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	if err := s.calibrate(ctx, b, o.Seed); err != nil {
 		return nil, fmt.Errorf("%s: calibration: %w", s.name, err)
 	}
-	if err := warmUp(ctx, s, b, o.Seed); err != nil {
+	if err := s.mended(ctx, b); err != nil {
 		return nil, err
 	}
 	results := make([][]result, len(all))
@@ -127,19 +127,15 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	return r, nil
 }
 
-// warmUp plays a second that is not measured, unless a calibration did. Servers that take long to start are Java's: they
+// warmUp plays a second that is not measured. Servers that take long to start are Java's: they
 // compile what they run often, and the first run would be the slowest.
 func warmUp(ctx context.Context, s *scene, b *bench, seed uint64) error {
 	length := time.Second
 	if s.slow {
 		length = 6 * time.Second
 	}
-	if s.load == 0 {
-		if _, err := play(ctx, s, b, plan{warm: length, rest: ms, rate: s.rate, alone: true, seed: seed}, contender{}); err != nil {
-			return err
-		}
-	}
-	return s.mended(ctx, b)
+	_, err := play(ctx, s, b, plan{warm: length, rest: ms, rate: s.rate, alone: true, seed: seed}, contender{})
+	return err
 }
 
 // judge makes the table and the bars.

@@ -37,8 +37,9 @@ type bench struct {
 // scene is a case: a server, its load, a culprit.
 type scene struct {
 	name, title, about string
-	// objective is that of the requests.
+	// objective is that of the requests. If it is measured, a fifth more than the 99th percentile without a culprit takes its place, if that is less.
 	objective time.Duration
+	measured  bool
 	// rate is how many requests leave per second, before the seed varies it.
 	rate float64
 	// load, if not 0, sets rate and objective when the server runs, see calibrate: the rate
@@ -72,8 +73,8 @@ type scene struct {
 	contenders func() []contender
 	// slow tells that the server takes long to start, so that the quick form leaves out other rules to choose.
 	slow bool
-	// byOpaque tells that requests say by their X-Opaque-Id whose they are, see whose.
-	byOpaque bool
+	// application, if not "", is that of the culprit's requests, and of no others, see whose.
+	application string
 	// mend puts back between two runs what the culprit changed.
 	mend func(ctx context.Context, b *bench) error
 }

@@ -41,7 +41,7 @@ const (
 
 // searchExperiments are c10 to c13 on a real node.
 func searchExperiments() []experiment.Experiment {
-	return made(c10, c11, c12, c13, c13Again, c13Patient, c11Elastic, c12Elastic)
+	return made(c10, c11, c12, c13, c13Again, c13Patient, c11Elastic, c12Elastic, searchScroll, searchMerge)
 }
 
 // made makes an experiment of each scene, and the scene anew for each run.
@@ -92,7 +92,7 @@ func filled(ctx context.Context, server *servers.Server) (*bench, error) {
 
 // c11 is an aggregation in fifty others.
 func c11() *scene {
-	s := &scene{name: "c11", title: "OpenSearch, heap and processors: fifty aggregations in each other", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
+	s := &scene{name: "c11", title: "OpenSearch, heap and processors: fifty aggregations in each other", objective: searchObjective, measured: true, rate: 60, lasts: 6 * time.Second, start: openSearch, application: searchOpaque, slow: true,
 		about: `Requests search for a word. From the onset on, four clients ask for a histogram in fifty others, of a thousand
 buckets each, over all documents, again and again, as in Atropos' case. The server's limit of buckets (search.max_buckets) stands.` + pluginAbout,
 		nativeTitle: "search.default_search_timeout 1 s"}
@@ -127,7 +127,7 @@ func searchTimeout(ctx context.Context, b *bench, on bool) error {
 
 // c12 is a query with many clauses over all documents.
 func c12() *scene {
-	s := &scene{name: "c12", title: "OpenSearch, processors: queries with thousands of ranges", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
+	s := &scene{name: "c12", title: "OpenSearch, processors: queries with thousands of ranges", objective: searchObjective, measured: true, rate: 60, lasts: 6 * time.Second, start: openSearch, application: searchOpaque, slow: true,
 		about: `Requests search for a word. From the onset on, four clients send a query with 4,500 overlapping ranges over
 all documents, again and again: each takes seconds, and two of them all four search threads. Switched off to allow for
 it, as in Atropos' case of 1,500 to 4,500 terms: the server's limit of 1,024 clauses.` + pluginAbout,
@@ -176,7 +176,7 @@ func ranges(seed, clauses int) string {
 
 // c13 is a bulk request with many operations on one document.
 func c13() *scene {
-	s := &scene{name: "c13", title: "OpenSearch, document lock: a bulk request of one document", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
+	s := &scene{name: "c13", title: "OpenSearch, document lock: a bulk request of one document", objective: searchObjective, measured: true, rate: 60, lasts: 6 * time.Second, start: openSearch, application: searchOpaque, slow: true,
 		about: `Requests update a document. At the onset four clients send one bulk request each with 60,000 operations on
 the same document, which hold the threads for writes, and the document's lock in turn. The server cannot cancel a
 bulk request (its task says cancellable: false): over HTTP it is named, and its kind is to be kept out in front of the
@@ -272,13 +272,13 @@ const calmWithin = 20 * time.Second
 // searchOpaque is the X-Opaque-Id of culprits.
 const searchOpaque = "culprit"
 
-// whose says which process a session of a contender counts as: in a scene of a search server, whose
-// numbers of tasks are known only when they run, that which its X-Opaque-Id tells.
+// whose says which process a session of a contender counts as: in a scene of a server whose
+// numbers of tasks are known only when they run, that which its application tells, the X-Opaque-Id of a search, the path of a page.
 func (s *scene) whose(process int64, application string) int64 {
 	switch {
-	case !s.byOpaque:
+	case s.application == "":
 		return process
-	case application == searchOpaque:
+	case application == s.application:
 		return searchCulprit
 	}
 	return searchOthers

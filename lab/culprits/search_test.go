@@ -8,8 +8,8 @@ import (
 
 // The scenes of search servers are complete, and what they send is what they say.
 func TestSearchScenes(t *testing.T) {
-	for _, s := range []*scene{c10(), c11(), c12(), c13(), c13Again(), c11Elastic(), c12Elastic(), c14(), c15()} {
-		if s.title == "" || s.about == "" || s.objective == 0 || s.rate == 0 || s.lasts == 0 || len(s.culprits) != searchClients || s.native == nil || s.nativeTitle == "" || !s.byOpaque {
+	for _, s := range []*scene{c10(), c11(), c12(), c13(), c13Again(), c11Elastic(), c12Elastic(), c14(), c15(), searchScroll(), searchMerge(), solrFacet(), solrCommits()} {
+		if s.title == "" || s.about == "" || s.objective == 0 || s.rate == 0 || s.lasts == 0 || len(s.culprits) != searchClients || s.native == nil || s.nativeTitle == "" || s.application != searchOpaque {
 			t.Errorf("scene %q is not complete", s.name)
 		}
 		if s.whose(7, searchOpaque) != searchCulprit || s.whose(7, "application") != searchOthers {

@@ -14,10 +14,10 @@ import (
 
 // c10 is a cache of answers that is too small for what is asked.
 func c10() *scene {
-	s := &scene{name: "c10", title: "OpenSearch, cache of answers: aggregations that fill it", objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: openSearch, byOpaque: true, slow: true,
+	s := &scene{name: "c10", title: "OpenSearch, cache of answers: aggregations that fill it", objective: searchObjective, measured: true, rate: 60, lasts: 6 * time.Second, start: openSearch, application: searchOpaque, slow: true,
 		about: `Requests ask for one of twenty small aggregations, whose answers the node keeps in a cache of 1 MB, as in Atropos'
 case. From the onset on, four clients send eight large aggregations at once (_msearch), whose answers fill the cache, again and
-again. The plugin does not see what the cache holds, but the threads and processors that the requests use.` + pluginAbout,
+again. The plugin sees whose bytes are in the cache, who displaces others there and who computes again what was displaced.` + pluginAbout,
 		nativeTitle: "search.default_search_timeout 1 s"}
 	s.request = func(ctx context.Context, b *bench, i int) error { return b.search.cached(ctx, smallAggregation(i)) }
 	s.culprits = repeated(s, func(ctx context.Context, c *searchClient, seed int) error { return c.cachedAtOnce(ctx, seed) })
@@ -34,6 +34,7 @@ func smallAggregation(i int) string {
 // c13Again is c13 with clients that send one bulk request after the other.
 func c13Again() *scene {
 	s := c13()
+	s.measured = false // the proxy holds its requests to the objective, too
 	s.name, s.title = "c13-again", "OpenSearch, document lock: bulk requests of one document, again and again"
 	s.about = `As c13, but each client of a bulk request sends the next when it has an answer, or 25 ms after it was refused. "Proxy in front" is
 Spillgate's proxy in front of the server, in culprit mode enforce, which is told of the guard by one line (culprit.guard): it

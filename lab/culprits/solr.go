@@ -29,8 +29,8 @@ const (
 	solrFields, solrWide, solrEach = 2_000, 10_000, 20
 )
 
-// solrExperiments are c14 and c15 on a real Solr.
-func solrExperiments() []experiment.Experiment { return made(c14, c15) }
+// solrExperiments are c14, c15 and more on a real Solr.
+func solrExperiments() []experiment.Experiment { return made(c14, c15, solrFacet, solrCommits) }
 
 // startSolr starts a Solr with the documents of the scenes.
 func startSolr(ctx context.Context) (*bench, error) {
@@ -88,7 +88,7 @@ clauses (maxBooleanClauses).`, func(seed int) url.Values { return url.Values{"q"
 
 // solrScene is a case of a core with few slots, whose culprits send one query after the other.
 func solrScene(name, title, about string, culprit func(seed int) url.Values) *scene {
-	s := &scene{name: name, title: title, objective: searchObjective, rate: 60, lasts: 6 * time.Second, start: startSolr, byOpaque: true, slow: true,
+	s := &scene{name: name, title: title, objective: searchObjective, measured: true, rate: 60, lasts: 6 * time.Second, start: startSolr, application: searchOpaque, slow: true,
 		about: about + `
 The handlers of tracer/solr are in the core in every run, and write a task file while a guard reads it; the experiment builds them and needs a checkout of the
 sources and a JDK. The guard "over HTTP" asks the handler instead.`,

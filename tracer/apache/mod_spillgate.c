@@ -16,10 +16,10 @@
  *   1. The client gets 503 with Retry-After if nothing was answered yet, and its
  *      connection is shut.
  *   2. What else the process has connected since it was forked is shut as well:
- *      the handler waits for an answer there. A PHP script is ended as its own
- *      time limit would end it.
+ *      the handler waits for an answer there. What it has started, a CGI program,
+ *      gets SIGTERM. A PHP script is ended as its own time limit would end it.
  *   3. A request that goes on for GRACE_MS all the same ends with its process,
- *      which httpd replaces.
+ *      which httpd replaces, and with what it has started.
  *
  * Invariants:
  *   - A cancel reaches the request that the engine named or none: the thread that
@@ -52,6 +52,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -261,6 +262,24 @@ static void shut_connections(int client) {
 		closedir(dir);
 }
 
+/* Signals what the handler has started and has not ended, as httpd does at the end of a
+ * request: under prefork all children of the process are of the one request that it serves. */
+static void signal_children(int signal) {
+	char path[64], text[4096];
+	snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid()); /* httpd's own thread starts them */
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	for (char *at = text, *end; ; at = end) {
+		long pid = strtol(at, &end, 10);
+		if (end == at || *end != ' ' || pid <= 1) /* the last number may be cut off */
+			return;
+		kill((pid_t)pid, signal);
+	}
+}
+
 /* Ends a PHP script as its time limit does: PHP handles SIGPROF, which it does
  * not need to be told of a limit for. */
 static void end_script(void) {
@@ -279,6 +298,7 @@ static void cancel(visit *v) {
 		(void)!send(v->client, refusal, sizeof refusal - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	shutdown(v->client, SHUT_RDWR);
 	shut_connections(v->client);
+	signal_children(SIGTERM);
 	if (atomic_load(&v->php))
 		end_script();
 	v->cancelled = now_ns();
@@ -288,6 +308,7 @@ static void cancel(visit *v) {
 static void end_process(void) {
 	static const char text[] = "spillgate: a cancelled request did not end; its process is ended and will be replaced\n";
 	(void)!write(STDERR_FILENO, text, sizeof text - 1);
+	signal_children(SIGKILL);
 	_exit(0);
 }
 

@@ -46,6 +46,8 @@ const (
 	solrConfig = `<config><luceneMatchVersion>9.12</luceneMatchVersion><directoryFactory name="DirectoryFactory" class="solr.MMapDirectoryFactory"/><schemaFactory class="ClassicIndexSchemaFactory"/>
 <updateHandler class="solr.DirectUpdateHandler2"/><query><maxBooleanClauses>200000</maxBooleanClauses></query>
 <requestHandler name="/select" class="spillgate.solr.WatchedSearchHandler"><int name="slots">%d</int><str name="tasks">%s</str></requestHandler>
+<searchComponent name="locking" class="spillgate.solr.LockingComponent"/>
+<requestHandler name="/locking" class="spillgate.solr.WatchedSearchHandler"><arr name="last-components"><str>locking</str></arr></requestHandler>
 <requestHandler name="/spillgate" class="spillgate.solr.QueriesHandler"/>
 <indexReaderFactory name="IndexReaderFactory" class="spillgate.solr.CancellableReaderFactory"/></config>`
 	solrSchema = `<schema name="docs" version="1.6"><fieldType name="string" class="solr.StrField" docValues="true"/><fieldType name="int" class="solr.IntPointField" docValues="true"/>
@@ -80,7 +82,7 @@ func Solr(ctx context.Context, c SolrConfig) (*Server, error) {
 			if err := run("bash", filepath.Join(c.Handlers, "build.sh"), jars, filepath.Join(dir, "built"), javac); err != nil {
 				return err
 			}
-			return run(javac, "-cp", filepath.Join(jars, "*"), "-d", filepath.Join(dir, "built", "classes"), filepath.Join(c.Handlers, "test", "spillgate", "solr", "Node.java"))
+			return run(javac, "-cp", filepath.Join(jars, "*"), "-d", filepath.Join(dir, "built", "classes"), filepath.Join(c.Handlers, "test", "spillgate", "solr", "Node.java"), filepath.Join(c.Handlers, "test", "spillgate", "solr", "LockingComponent.java"))
 		},
 		command: func(dir string, port, _ int) []string {
 			return []string{filepath.Join(java, "bin", "java"), fmt.Sprintf("-Xms%dm", heap), fmt.Sprintf("-Xmx%dm", heap),

@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -17,6 +18,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.ReentrantLock;
 
 /** Checks the library in one process, in which it plays the engine too: Check FILE, which does not exist yet. */
 final class Check {
@@ -45,6 +47,7 @@ final class Check {
         c.cache();
         c.keptOut();
         c.consumption();
+        c.locks();
         names();
         c.many();
         c.truncation();
@@ -87,6 +90,60 @@ final class Check {
             check(engine.get(at + 64 * cpu.number) == 300 && engine.get(at + 64 * cpu.number + 24) == 225, "processor time is used, and (1000 - 250 - 300) / 2 lost");
             check(engine.get(at + 64 * heap.number) == 4096 && engine.get(at + 64 * heap.number + 24) == 125, "heap is used, and 250 / 2 lost");
         }
+    }
+
+    /** Waits for a monitor, and for a lock of java.util.concurrent, are seen from the second look on, with who has it; a wait for a signal is none. */
+    private void locks() throws Exception {
+        Object monitor = new Object();
+        Object signal = new Object();
+        ReentrantLock lock = new ReentrantLock();
+        LockWaits waits = new LockWaits();
+        check(waits.look(new long[0]).isEmpty(), "no thread waits for nothing");
+        Thread signalled = new Thread(() -> {
+            synchronized (signal) {
+                try {
+                    signal.wait();
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                }
+            }
+        });
+        Thread enters = new Thread(() -> {
+            synchronized (monitor) {
+                check(Thread.holdsLock(monitor), "it has the monitor");
+            }
+        });
+        Thread locks = new Thread(() -> {
+            lock.lock();
+            lock.unlock();
+        });
+        long here = Thread.currentThread().getId();
+        long[] all = {here, enters.getId(), locks.getId(), signalled.getId()};
+        for (Thread t : List.of(signalled, enters, locks)) {
+            t.setDaemon(true);
+        }
+        signalled.start();
+        while (signalled.getState() != Thread.State.WAITING) {
+            Thread.onSpinWait();
+        }
+        synchronized (monitor) {
+            synchronized (signal) {
+                lock.lock();
+                enters.start();
+                locks.start();
+                while (enters.getState() != Thread.State.BLOCKED || locks.getState() != Thread.State.WAITING) {
+                    Thread.onSpinWait();
+                }
+                check(waits.look(all).isEmpty(), "a wait that one look has seen does not count");
+                check(waits.look(all).equals(Map.of(enters.getId(), here, locks.getId(), here)), "two wait for locks, and none of those that have them or wait for a signal");
+                lock.unlock();
+            }
+        }
+        enters.join();
+        locks.join();
+        signalled.interrupt();
+        signalled.join();
+        check(waits.look(all).isEmpty(), "threads that have ended wait for nothing");
     }
 
     private static void names() {

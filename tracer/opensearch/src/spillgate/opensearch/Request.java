@@ -33,6 +33,8 @@ final class Request {
   private final boolean[] waits = new boolean[Pool.values().length]; // as recorded
 
   private int lined; // parts that wait for their turn at a document
+  private int again; // threads that compute an answer which the cache had to give up
+  private long displaced; // bytes of the cache, not recorded yet
 
   private final Set<Measure> measured = new HashSet<>(); // by the node
   private final Map<Thread, ThreadUse> using = new HashMap<>(); // of parts that it does not measure
@@ -102,6 +104,27 @@ final class Request {
     if (!ended) {
       traced.release(all.document, 1);
     }
+  }
+
+  /** A thread computes an answer that the cache does not have, because it had to give it up or for another reason. */
+  synchronized void computes(boolean again) {
+    if (again && ++this.again == 1 && !ended) {
+      traced.waitBegin(all.answers);
+    }
+  }
+
+  /** It has: the answer takes so many bytes of the cache, and has displaced others. */
+  synchronized void computed(boolean again, long bytes, long displaced) {
+    this.again -= again ? 1 : 0;
+    this.displaced += displaced;
+    if (ended) {
+      return;
+    }
+    if (this.again == 0) {
+      traced.evicted(all.answers, this.displaced);
+      this.displaced = 0;
+    }
+    traced.acquire(all.answers, bytes);
   }
 
   /**

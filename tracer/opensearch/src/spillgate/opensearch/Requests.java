@@ -22,6 +22,8 @@ final class Requests {
   final Resource processor;
   final Resource heap;
   final Resource document;
+  /** The bytes of the cache of answers; Elasticsearch shows them to no plugin. */
+  final Resource answers;
   final Documents documents = new Documents(this);
   volatile ThreadContext context;
 
@@ -39,6 +41,7 @@ final class Requests {
     processor = tracer.processor();
     heap = tracer.resource("heap", Resource.Kind.SYSTEM);
     document = tracer.resource("documents", Resource.Kind.LOCK);
+    answers = tracer.resource("request cache", Resource.Kind.MEMORY);
   }
 
   void serve(Server server) {

@@ -4,14 +4,18 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import org.apache.logging.log4j.LogManager;
 import org.apache.logging.log4j.Logger;
 import org.opensearch.action.support.ActionFilter;
+import org.opensearch.common.cache.ICache;
 import org.opensearch.common.lifecycle.LifecycleComponent;
+import org.opensearch.common.settings.Settings;
 import org.opensearch.common.util.concurrent.ThreadContext;
 import org.opensearch.core.common.io.stream.NamedWriteableRegistry;
 import org.opensearch.index.IndexModule;
 import org.opensearch.plugins.ActionPlugin;
+import org.opensearch.plugins.CachePlugin;
 import org.opensearch.plugins.NetworkPlugin;
 import org.opensearch.plugins.Plugin;
 import org.opensearch.secure_sm.AccessController;
@@ -19,7 +23,7 @@ import org.opensearch.transport.TransportInterceptor;
 import spillgate.tracer.Tracer;
 
 /** Puts the parts of this package into a node. The task file is opensearch.tasks in the directory that -Dspillgate.tasks names, by default /run/spillgate. */
-public final class SpillgatePlugin extends Plugin implements ActionPlugin, NetworkPlugin {
+public final class SpillgatePlugin extends Plugin implements ActionPlugin, CachePlugin, NetworkPlugin {
   private static final Logger LOG = LogManager.getLogger(SpillgatePlugin.class);
 
   private final Tracer tracer;
@@ -40,6 +44,22 @@ public final class SpillgatePlugin extends Plugin implements ActionPlugin, Netwo
       LOG.error("no request is shown to a guard: the task file in {} cannot be opened", directory, e);
       return Tracer.none();
     }
+  }
+
+  /** The cache of answers, unless the node's configuration names another. */
+  @Override
+  public Settings additionalSettings() {
+    return Settings.builder().put(AnswerCache.SETTING, AnswerCache.NAME).build();
+  }
+
+  @Override
+  public Map<String, ICache.Factory> getCacheFactoryMap() {
+    return Map.of(AnswerCache.NAME, new AnswerCache.Maker(requests));
+  }
+
+  @Override
+  public String getName() {
+    return AnswerCache.NAME;
   }
 
   @Override

@@ -23,6 +23,8 @@ final class Query {
   private TaskFile.Traced traced;
 
   private long sampled; // when, 0 while it waits
+  private boolean blocked; // waits for a lock
+  private boolean blocks; // has one that another waits for
 
   Query(long number, Shape shape, String client, long named) {
     this.number = number;
@@ -49,13 +51,33 @@ final class Query {
     }
   }
 
+  /** Records whether it waits for a lock that another thread has, and whether another query waits for one that it has. */
+  synchronized void lock(boolean waits, boolean has) {
+    if (traced == null) {
+      return;
+    }
+    if (waits && !blocked) {
+      traced.task().waitBegin(traced.locks());
+    } else if (blocked && !waits) {
+      traced.task().waitEnd(traced.locks());
+    }
+    if (has && !blocks) {
+      traced.task().acquire(traced.locks(), 1);
+    } else if (blocks && !has) {
+      traced.task().release(traced.locks(), 1);
+    }
+    blocked = waits;
+    blocks = has;
+  }
+
   /** Records what was used since the last call; collecting is the share of the time for which the collector stopped all. */
   synchronized void sample(double collecting) {
     if (traced == null || sampled == 0) {
       return;
     }
     long now = System.nanoTime();
-    traced.use().record(used(), taken(), Math.max(now - sampled, 0), 1, collecting);
+    long ran = blocked ? 0 : Math.max(now - sampled, 0); // it lacks a lock, not a processor
+    traced.use().record(used(), taken(), ran, 1, collecting);
     sampled = now;
   }
 

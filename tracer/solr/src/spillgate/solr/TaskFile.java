@@ -3,9 +3,15 @@ package spillgate.solr;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import spillgate.tracer.Consumption;
 import spillgate.tracer.Info;
+import spillgate.tracer.LockWaits;
 import spillgate.tracer.Resource;
 import spillgate.tracer.Sampler;
 import spillgate.tracer.Task;
@@ -20,6 +26,8 @@ final class TaskFile implements AutoCloseable {
   private final Resource slots;
   private final Resource processor;
   private final Resource heap;
+  private final Resource locks;
+  private final LockWaits lockWaits = new LockWaits();
   private final Sampler sampler;
   private final ConcurrentHashMap<String, Long> clients = new ConcurrentHashMap<>();
 
@@ -29,7 +37,21 @@ final class TaskFile implements AutoCloseable {
     slots = tracer.resource("query slots", Resource.Kind.QUEUE);
     processor = tracer.processor();
     heap = tracer.resource("heap", Resource.Kind.SYSTEM);
-    sampler = new Sampler(share -> all.running.values().forEach(q -> q.sample(share)));
+    locks = tracer.resource("locks", Resource.Kind.LOCK);
+    sampler = new Sampler(share -> sample(all.running.values(), share));
+  }
+
+  /** Records what queries used since the last call, and which of them wait for a lock that another has. */
+  private void sample(Collection<Query> running, double collecting) {
+    Map<Long, Query> queries = new HashMap<>();
+    running.forEach(q -> queries.put(q.thread.getId(), q));
+    Map<Long, Long> waits = lockWaits.look(queries.keySet().stream().mapToLong(Long::longValue).toArray());
+    Set<Long> owners = new HashSet<>(waits.values());
+    queries.forEach(
+        (thread, q) -> {
+          q.lock(waits.containsKey(thread), owners.contains(thread));
+          q.sample(collecting);
+        });
   }
 
   /** What a name in the task file cannot be made of; a query with a parameter of such a name is shown all the same. */
@@ -47,7 +69,7 @@ final class TaskFile implements AutoCloseable {
   /** Begins a task for a query, which the same thread ends. */
   Traced begin(Query q, long kind) {
     Task task = tracer.begin(new Info(client(q.client), kind, 0, q.began, () -> q.cancelled = true));
-    return new Traced(task, slots, new Consumption(task, processor, heap));
+    return new Traced(task, slots, locks, new Consumption(task, processor, heap));
   }
 
   /** Returns the number of a client, whose name the table of kinds has. */
@@ -70,5 +92,5 @@ final class TaskFile implements AutoCloseable {
   }
 
   /** The task of a query. Its methods exclude each other in the query. */
-  record Traced(Task task, Resource slots, Consumption use) {}
+  record Traced(Task task, Resource slots, Resource locks, Consumption use) {}
 }
