@@ -26,6 +26,7 @@ func (l *Limit) whileBinding(p point) {
 	l.seen.unbound = 0
 	k.rate = l.seen.level.throughput(p, l.seen.length)
 	l.agenda.untried++
+	l.agenda.sinceWide++
 	l.hurry(p)
 	here := l.seen.level.with(p, k.rate)
 	lined := l.line.confirmed
@@ -47,6 +48,10 @@ func (l *Limit) whileBinding(p point) {
 		}
 	} else if l.seen.level.windows == 0 {
 		return // one window is too little to compare with
+	}
+	if l.widens(here) {
+		l.widen(here)
+		return
 	}
 	if kind := l.due(here); kind != noTrial {
 		l.try(here, kind)

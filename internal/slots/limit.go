@@ -82,7 +82,7 @@ func New(cfg Config) (*Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), agenda: agenda{gap: trialFirst, upGap: raiseFirst}}
+	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), agenda: agenda{gap: trialFirst, upGap: raiseFirst, wideGap: wideFirst}}
 	l.window = newWindow(math.MinInt64, math.MinInt64) // time may begin anywhere
 	return l, nil
 }

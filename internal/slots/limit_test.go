@@ -357,6 +357,25 @@ func TestSurplusBehindALine(t *testing.T) {
 	}
 }
 
+// TestALineIsTriedWithOneMore: where no more run than the knee, no rank can pass it. One more slot shows
+// whether the knee has moved, ever more seldom as long as it has not.
+func TestALineIsTriedWithOneMore(t *testing.T) {
+	s := newStation(Config{Slack: 20 * time.Millisecond}, 8, 100*time.Millisecond, 160, 1)
+	s.run(60 * time.Second)
+	if n := s.limit.Limit(); n < 8 || n > 9 {
+		t.Fatalf("the limit of 8 workers is %d, want 8, or 9 in a trial", n)
+	}
+	if s.limit.agenda.upGap <= raiseFirst {
+		t.Errorf("the next trial comes as soon as the first")
+	}
+	s.k = 16
+	s.rate *= 2
+	s.run(200 * time.Second)
+	if n := s.limit.Limit(); n < 15 {
+		t.Errorf("the limit of 16 workers is %d, which were 8, want 15 or more", n)
+	}
+}
+
 // TestSlow: where a line is confirmed, a driver that sees departures become rare cuts what waits behind it
 // at once. More departures than are known, and a limit without a line, change nothing.
 func TestSlow(t *testing.T) {

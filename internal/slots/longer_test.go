@@ -59,6 +59,44 @@ func TestOverlong(t *testing.T) {
 	}
 }
 
+// TestWideTrial: half as many again as a line's ranks say do more and take no longer, so it is none; or they take
+// longer and do no more, and the next such trial is later.
+func TestWideTrial(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		gain, longer float64
+		want         bool
+	}{
+		{"more is done", 1.4, 1.05, true},
+		{"they wait", 1.02, 1.45, false},
+	} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.line.confirmed, l.knee.at, l.limit, l.knee.rate, l.knee.alone = true, 12, 13, 2e-7, 60e6
+		from := point{concurrency: 12, throughput: 2e-7, residence: 60e6, took: 60e6, samples: 128, limit: 13, bound: true}
+		l.agenda.sinceWide = wideFirst - 1
+		if l.widens(from) {
+			t.Errorf("%s: a wide trial after %d windows, want %d", tt.name, l.agenda.sinceWide, wideFirst)
+		}
+		if l.agenda.sinceWide++; !l.widens(from) {
+			t.Fatalf("%s: no wide trial after %d windows", tt.name, l.agenda.sinceWide)
+		}
+		if l.widen(from); l.Limit() != 18 {
+			t.Errorf("%s: %d run in the trial, want 18", tt.name, l.Limit())
+		}
+		for range 2 {
+			if l.trial.kind == wide {
+				l.judge(point{concurrency: 18, throughput: 2e-7 * tt.gain, residence: 60e6 * tt.longer, took: 60e6 * tt.longer, samples: 144, limit: 18, bound: true})
+			}
+		}
+		if l.line.confirmed == tt.want || !tt.want && l.agenda.wideGap != 4*wideFirst || tt.want && l.Limit() < 24 {
+			t.Errorf("%s: a line: %v, limit %d, next wide trial after %d windows; want %v", tt.name, l.line.confirmed, l.Limit(), l.agenda.wideGap, !tt.want)
+		}
+	}
+}
+
 // TestLowerLimitThatDoesLess: ranks said that 15 are served, and with so many less is done than with 39, which took no
 // longer. So there is no line, and the knee is what Little's law says.
 func TestLowerLimitThatDoesLess(t *testing.T) {
@@ -144,6 +182,26 @@ func TestDownAfterUp(t *testing.T) {
 		p.concurrency, p.residence, p.took, p.limit = 44, 44e6, 44e6, 45
 		if want := map[float64]trialKind{0: fewer, 128: noTrial}[samples]; l.due(p) != want {
 			t.Errorf("the knee is known by %v samples: the next trial goes %d, want %d", samples, l.due(p), want)
+		}
+	}
+}
+
+// TestALineThatOnlyGrows: ranks that follow what runs find more and more in service behind a line. Where these do no more,
+// they share what there is; where they do, they are workers that were not seen at first.
+func TestALineThatOnlyGrows(t *testing.T) {
+	for gain, want := range map[float64]bool{1: false, 1.55: true} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.confirm(40)
+		for i, knee := range []int{40, 64} {
+			l.reach = reach{top: float64(knee)}
+			l.knee.rate = []float64{400e-9, 400e-9 * gain}[i]
+			l.rely(point{residence: 160e6, order: order{count: 64, sum: 64 * float64(knee) / 2, top: float64(knee)}}, l.knee.rate)
+		}
+		if l.line.confirmed != want {
+			t.Errorf("with 1.6 times as many in service %.2f times as much is done: a line: %v, want %v", gain, l.line.confirmed, want)
 		}
 	}
 }

@@ -2,9 +2,14 @@ package slots
 
 import "math"
 
-// queued is the elasticity of the throughput below which there is a hidden queue: midway between 1 without one
-// and 0.
-const queued = 0.5
+const (
+	// queued is the elasticity of the throughput below which there is a hidden queue: midway between 1 without one
+	// and 0.
+	queued = 0.5
+	// wideFirst is how many binding windows pass before the first wide trial of a line. Each that confirms the line
+	// makes it four times as many, up to trialLast.
+	wideFirst = 8
+)
 
 // judgeMore looks at the window p of a stage upwards. If more was done, the trial goes on.
 func (l *Limit) judgeMore(p point) {
@@ -45,4 +50,50 @@ func (l *Limit) didMore(a, p point) {
 	k.at, k.rate = min(p.concurrency, p.throughput*k.alone), p.throughput
 	l.agenda.gap, l.agenda.upGap = memory, raiseFirst
 	l.step(p)
+}
+
+// widens reports whether a wide trial is due at p, which makes each request take half as long again: none begins
+// where that passes half of the objective, or while p is of so few completions that chance makes it slow. Where the
+// order of service matters, wide trials are rare.
+func (l *Limit) widens(p point) bool {
+	a := &l.agenda
+	gap := a.wideGap
+	if l.told.ordered {
+		gap = trialLast
+	}
+	return l.line.confirmed && a.sinceWide >= gap && p.samples >= enoughRanks && p.residence*up <= half*float64(l.cfg.Slack) && p.limit >= 1
+}
+
+// widen begins a trial with half as many again as the ranks of a line show. They reach no further than the first of
+// several stages, or hardly as far if requests end nearly in order; more do more then.
+func (l *Limit) widen(p point) {
+	from := l.origin(p)
+	l.trial = trial{kind: wide, from: from}
+	l.agenda.sinceWide = 0
+	l.step(from)
+}
+
+// judgeWide refutes the line if half as many again did more, and took no longer, in two windows. One window says so
+// by chance once in twenty times.
+func (l *Limit) judgeWide(p point) {
+	f := l.trial.from
+	distance := math.Log(p.concurrency / f.concurrency)
+	gain, longer := math.Log(p.throughput/f.throughput), math.Log(p.took/f.took)
+	switch {
+	case distance <= 0 || gain <= queued*distance || longer >= (1-queued)*distance:
+		l.endWide()
+		l.agenda.wideGap = min(4*l.agenda.wideGap, trialLast)
+	case !l.trial.sure:
+		l.trial.sure = true
+	default:
+		l.disprove()
+		l.trial.kind = more
+		l.didMore(f, p)
+	}
+}
+
+// endWide ends a wide trial that found nothing. Other trials come when they would have come without it.
+func (l *Limit) endWide() {
+	l.trial.kind = noTrial
+	l.limit = l.target()
 }

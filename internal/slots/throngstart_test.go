@@ -92,6 +92,24 @@ func TestFewerOfALineDoNotDoMore(t *testing.T) {
 	}
 }
 
+// TestALineThatGrowsAndDoesLess: the ranks of a line reach further by a quarter, and a sixth less is done.
+func TestALineThatGrowsAndDoesLess(t *testing.T) {
+	for _, c := range []struct {
+		knee, rate float64
+		want       bool
+	}{{30, 250e-9, false}, {30, 300e-9, true}, {25, 250e-9, true}} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.line.confirmed, l.line.grown = true, lined{24, 300e-9}
+		l.knee = knee{at: c.knee, samples: samplesMost, rate: c.rate, alone: 100e6}
+		if l.rely(point{concurrency: 30, residence: 100e6}, c.rate); l.line.confirmed != c.want {
+			t.Errorf("24 in service did 300/s, %v do %.0f/s: line %v, want %v", c.knee, c.rate*1e9, l.line.confirmed, c.want)
+		}
+	}
+}
+
 // TestShortageAsksOnce: the first shortage of processors brings a trial forward, and later ones do not once the knee was
 // measured: the trial itself may be what ends the shortage.
 func TestShortageAsksOnce(t *testing.T) {

@@ -28,6 +28,7 @@ const (
 	noTrial   trialKind = iota
 	fewer               // fewer run, in stages: their residence tells the service time
 	more                // more run, in stages: their throughput tells whether there were too few
+	wide                // half as many again as a confirmed line has in service
 	climbDown           // fewer run, and only their throughput counts: see crowd
 	climbUp
 )
@@ -41,16 +42,19 @@ func (k trialKind) climbs() bool { return k >= climbDown }
 // trial is an experiment with the limit.
 type trial struct {
 	kind   trialKind
+	sure   bool  // wide: a window has refuted the line already
 	from   point // where it began, with the throughput of all windows there
 	before point // the stage before this one
 }
 
 // agenda says when the next trials are due, in binding windows.
 type agenda struct {
-	untried int       // since the last trial
-	last    trialKind // fewer or more: the direction of the last trial
-	gap     int       // between two trials
-	upGap   int       // between two trials upwards, where ranks show no queue
+	untried   int       // since the last trial
+	last      trialKind // fewer or more: the direction of the last trial
+	gap       int       // between two trials
+	upGap     int       // between two trials upwards, where ranks show no queue
+	wideGap   int       // between two wide trials
+	sinceWide int       // since the last wide trial
 }
 
 // due returns the kind of the trial that is due at p.
@@ -61,10 +65,15 @@ func (l *Limit) due(p point) trialKind {
 		return noTrial
 	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.harmless():
 		return fewer // more were tried
-	case !l.line.confirmed && (full || p.order.count < enoughRanks && !l.Sharing()) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
+	case (full || p.order.count < enoughRanks && !l.line.confirmed && !l.Sharing()) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
 		return more // nothing shows a queue
 	case l.line.confirmed && p.limit <= math.Round(l.knee.at):
-		return noTrial // no more than the knee are served
+		// No more than the knee are served. If that leaves little of the objective, a trial asks now and then whether
+		// there is a line: chance confirms one where requests share processors.
+		if p.residence > half*float64(l.cfg.Slack) && a.untried >= a.gap {
+			return fewer
+		}
+		return noTrial
 	case l.line.confirmed && !full || a.untried < a.gap:
 		return noTrial
 	case a.last == fewer && p.concurrency < up*l.knee.at: // else far more run than the knee
@@ -102,7 +111,9 @@ func (l *Limit) step(p point) {
 	switch {
 	case kind == fewer:
 		l.limit = max(l.lower(p), float64(l.fewest()))
-	case p.residence > half*float64(l.cfg.Slack):
+	case l.line.confirmed && kind != wide:
+		l.limit = one // its rank shows whether it is served
+	case p.residence > half*float64(l.cfg.Slack) && kind != wide:
 		l.limit = max(math.Ceil(p.concurrency*littleUp), one)
 	default:
 		l.limit = max(math.Ceil(p.concurrency*up), one)
@@ -132,6 +143,8 @@ func (l *Limit) judge(p point) {
 		l.disprove() // fewer of a line do not do more
 	}
 	switch {
+	case t.kind == wide:
+		l.judgeWide(p)
 	case l.line.confirmed:
 		l.judgeByRanks(p)
 	case t.kind == fewer:

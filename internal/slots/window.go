@@ -169,7 +169,7 @@ func (l *Limit) enough(length float64) bool {
 	switch k := l.trial.kind; {
 	case k.climbs() && float64(w.done) >= samples && many && outdoes(w.point(length, limit), l.trial.from):
 		return true
-	case k.climbs():
+	case k.climbs(), k == wide:
 		samples = max(4*samples, 8*limit)
 	case k == fewer:
 		samples = max(samples, 3*limit)
@@ -178,6 +178,9 @@ func (l *Limit) enough(length float64) bool {
 	}
 	if length >= float64(l.cfg.MaxWindow) || w.done >= 2*earlySize && l.soon(length, many) {
 		return true
+	}
+	if l.line.confirmed && l.trial.kind == more {
+		return float64(w.done) >= 2*limit // the rank of one more is not among them once in eight times
 	}
 	// The first comparison follows from the second, and saves most calls the rest. The first window is needed too
 	// soon to wait for many.
