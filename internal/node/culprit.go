@@ -15,6 +15,7 @@ import (
 // not move the credits.
 type mark struct {
 	ticket *admission.Ticket
+	before int // credits before it came
 	until  mono.Time
 }
 
@@ -23,10 +24,14 @@ type mark struct {
 // what it holds.
 const markObjectives = 10
 
-// Look keeps the victims of a marked request that has not let go. A driver calls it whenever
-// it looks for culprits.
+// Look notes how many credits there are, and keeps the victims of a marked request that has not
+// let go. A driver calls it whenever it looks for culprits.
 func (n *Node) Look(now mono.Time) {
-	if n.gate != nil && n.excuse(now) {
+	if n.gate == nil {
+		return
+	}
+	n.looks.note(now, n.gate.Pool().Total())
+	if n.excuse(now) {
 		n.gate.OnCulprit(now, true)
 	}
 }
@@ -55,7 +60,7 @@ func (n *Node) Mark(now mono.Time, t *admission.Ticket) {
 		return
 	}
 	until := now.Add(markObjectives * n.gate.Config().Objective)
-	n.marked = append(n.marked, mark{t, until})
+	n.marked = append(n.marked, mark{t, n.looks.before(t), until})
 	n.gate.OnCulprit(now, true)
 	n.excuse(now)
 }
@@ -65,9 +70,10 @@ func (n *Node) unmark(now mono.Time, t *admission.Ticket) {
 	marked := n.marked
 	for i := range marked {
 		if marked[i].ticket == t {
+			before := marked[i].before
 			n.marked = append(marked[:i], marked[i+1:]...)
 			n.excuse(now)
-			n.gate.Pool().Recover(now, t.Credits())
+			n.gate.Pool().Recover(now, before)
 			return
 		}
 	}
@@ -81,4 +87,29 @@ func (n *Node) excuse(now mono.Time) (marked bool) {
 	}
 	n.gate.Pool().Excuse(marked || n.gate.Holding(now))
 	return marked
+}
+
+// history is the number of credits in the past, one value a look. It reaches back 64 looks, some seconds: what was
+// earlier is no part of the incident.
+type history struct {
+	looks [64]struct {
+		at    mono.Time
+		total int
+	}
+	next int
+}
+
+func (h *history) note(at mono.Time, total int) {
+	look := &h.looks[h.next%len(h.looks)]
+	look.at, look.total = at, total
+	h.next++
+}
+
+// before returns the credits before t came, or those at the oldest look if it came earlier: a request that has run for
+// an hour may have come when nobody else was there, or the server was another.
+func (h *history) before(t *admission.Ticket) int {
+	if oldest := &h.looks[h.next%len(h.looks)]; h.next >= len(h.looks) && oldest.at > t.Arrived {
+		return oldest.total
+	}
+	return t.Credits()
 }

@@ -219,3 +219,37 @@ func TestCulpritStory(t *testing.T) {
 		return fmt.Sprintf("credits=%d ended=%d waiting=%d%s\n", gate.Pool().Total(), s.done, gate.Waiting(), keeps)
 	})
 }
+
+// TestCulpritThatCameLongAgo: a request that came when hardly anybody was there blocks the others minutes later. What
+// the pool had then is no part of the incident, and it does not shrink to that when the request leaves.
+func TestCulpritThatCameLongAgo(t *testing.T) {
+	n, err := New(Config{Config: admission.Config{Objective: 100 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mono.Time(time.Second)
+	report := &admission.Ticket{}
+	report.Deadline = mono.Never
+	if v := n.Arrive(now, report); v != admission.Run {
+		t.Fatalf("the first request: %v, expected it to run", v)
+	}
+	came := n.Gate().Pool().Total()
+	for range 50 {
+		n.Connect(now)
+	}
+	n.Gate().Pool().SetTotal(now, 100)
+	before := n.Gate().Pool().Total()
+	for range 100 {
+		now = now.Add(looks)
+		n.Look(now)
+	}
+	if came >= before/2 || n.Gate().Pool().Total() != before {
+		t.Fatalf("%d credits at first, then %d and at last %d, expected far more", came, before, n.Gate().Pool().Total())
+	}
+	n.Mark(now, report)
+	now = now.Add(looks)
+	n.Leave(now, report, work.Cancelled)
+	if got := n.Gate().Pool().Total(); got != before {
+		t.Errorf("%d credits once the culprit has left, expected %d as before, not %d as when it came", got, before, came)
+	}
+}

@@ -33,6 +33,7 @@ type Node struct {
 	recent     [8]*caller // of callers, by number: the map is far away in memory
 	pollers    pollers
 	reach      reach
+	looks      history
 	marked     []mark // culprits that were cancelled
 
 	draining bool
