@@ -20,6 +20,8 @@ func TestPathsHoweverWritten(t *testing.T) {
 		"/internal/../expensive": false, "/internal/%2e%2e/expensive": false, "/internal/..%2fexpensive": false, "/internal/..;/expensive": false,
 		`/internal/..\expensive`: false, "/healthz/../expensive": false, "/healthz;x": false, "/internal": false, "//internal/a": false, "/x/../healthz": false,
 		"/internal%2fa": false, "/internal/a%2fb": true, // a router that does not decode the slash has one segment in place of two
+		"/internal/a%2fb/../../expensive": false, "/internal/a%2fb/%2e%2e/%2e%2e/expensive": false, // and goes up beyond it
+		"/internal/a%5cb/../../expensive": false, "/internal/a%3b%2fb/../../expensive": false,
 	} {
 		before := gate.Stats().Served[work.Done]
 		c, br := raw(t, s)
