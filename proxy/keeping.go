@@ -99,17 +99,6 @@ func (k *keeping) ask(now mono.Time, l *link) {
 	}
 }
 
-// more notes that more of a request is sent on l. How long that takes is its client's affair, so a new connection is not
-// silent before the last of it.
-func (k *keeping) more(now mono.Time, l *link) {
-	if l.asked == 0 || l.heard || l.ended {
-		return
-	}
-	l.asked, l.answers = now, k.answers
-	k.forget(l)
-	k.silent = append(k.silent, l)
-}
-
 // answer notes that an answer begins on l.
 func (k *keeping) answer(now mono.Time, l *link) {
 	if l.asked == 0 || l.ended {

@@ -134,28 +134,6 @@ func TestKeepingLeavesLongWorkAlone(t *testing.T) {
 	}
 }
 
-// A client that sends a long body, slowly, on a new connection does not make the server one of few processes; that the
-// answer does not come after it may.
-func TestKeepingLeavesUploadsAlone(t *testing.T) {
-	s, a, upload := newKeptScene(t), &link{}, &link{}
-	s.serve(time.Millisecond, a)
-	s.k.ask(s.now, upload)
-	for range 200 {
-		s.serve(time.Millisecond, a, a, a, a, a)
-		s.k.more(s.now, upload)
-		s.k.wake(s.now)
-		s.want("during an upload", keep)
-	}
-	s.serve(time.Millisecond, a, a, a, a, a, a, a, a, a, a)
-	s.k.wake(s.now)
-	s.want("after it", try)
-	s.k.answer(s.now, upload)
-	s.k.more(s.now, upload) // the end of a body after the answer
-	if len(s.k.silent) != 0 {
-		t.Error("a connection that was answered is silent")
-	}
-}
-
 // Nothing is tried where nothing is answered, where no kept connection was answered since,
 // and where answers take that long.
 func TestKeepingTriesOnlyWhatIsSuspicious(t *testing.T) {

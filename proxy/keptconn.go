@@ -112,7 +112,6 @@ type watchedConn struct {
 	keeper *keeper
 	line   link        // with the lock of the keeper
 	asked  atomic.Bool // something was sent since something came
-	heard  atomic.Bool // something came
 	closed atomic.Bool
 }
 
@@ -135,7 +134,6 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 		c.keeper.cut.Store(int64(live.Now()))
 	}
 	if n > 0 && c.asked.Load() && c.asked.Swap(false) {
-		c.heard.Store(true)
 		c.keeper.mu.Lock()
 		c.keeper.policy.answer(live.Now(), &c.line)
 		c.keeper.mu.Unlock()
@@ -177,15 +175,10 @@ func (c *watchedConn) CloseWrite() error {
 }
 
 func (c *watchedConn) ask() {
-	k := c.keeper
 	if c.asked.Load() || c.asked.Swap(true) {
-		if !c.heard.Load() {
-			k.mu.Lock()
-			k.policy.more(live.Now(), &c.line)
-			k.mu.Unlock()
-		}
 		return
 	}
+	k := c.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.policy.ask(live.Now(), &c.line)
