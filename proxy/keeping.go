@@ -23,15 +23,11 @@ import (
 //	 ▲ ▲                                                                │ no connection is kept
 //	 │ └──── after a pause that doubles ── it stays silent: long work ──┤
 //	 │                                                                  │ it is answered
-//	 └────── after a minute ◀── part: as many are kept as were answered ┘
-//	                                  before the trial: the processes
-//
-// So while no more requests are under way than there are processes, connections are kept; with the first one beyond
-// that, whichever ends next is closed, and its process takes the one that waits.
+//	 └────── after a pause that doubles ◀── part: none is kept ◀────────┘
 //
 // A server may also close a kept connection without a word, after an idle time that only it knows:
 // a request that is sent at that moment fails, and if it may not be executed twice, its client gets
-// 502. Such a failure leads to part at once (stale), in which none is kept, for a time that doubles.
+// 502. Such a failure leads to part at once (stale).
 //
 // A trial that was wrong costs some connections that are made anew, and is tried again at
 // growing distances.
@@ -42,12 +38,9 @@ type keeping struct {
 
 	phase    phase
 	until    mono.Time     // when try or part ends
-	most     int           // connections that are kept in part; negative: none
 	asked    mono.Time     // the latest request of those that a trial is for
-	tried    int           // links that were answered before the trial
 	earliest mono.Time     // when the next trial may begin
-	parted   time.Duration // how long the last part was in which none was kept; 0: none lately
-	parting  mono.Time     // when that ended
+	parted   time.Duration // how long the last part was; 0: none lately
 	doubted  time.Duration // how long the last pause after a wrong trial was; 0: none since a right one
 
 	silent  []*link       // asked and never answered, in the order of their requests
@@ -66,9 +59,9 @@ const (
 )
 
 const (
-	// firstParting and longestParting bound how long no connection is kept after one that was closed under a request.
-	// A connection made anew costs some 100 µs of each side, so a second is
-	// not dear; a minute is after what time a server may be another one, and how long a trial that was right counts.
+	// firstParting and longestParting bound how long connections are not kept after a trial
+	// that was right. A connection made anew costs some 100 µs of each side, so a second is
+	// not dear; a minute is after what time a server may be another one.
 	firstParting, longestParting = time.Second, time.Minute
 	// firstDoubt is how many times patience no trial is made after one that was wrong, and
 	// longestParting the most: an objective, which a trial of a few connections may cost.
@@ -120,7 +113,7 @@ func (k *keeping) answer(now mono.Time, l *link) {
 	}
 	if k.phase == try && began <= k.asked {
 		k.doubted = 0
-		k.phase, k.until, k.most = part, now.Add(longestParting), k.tried
+		k.part(now)
 	}
 }
 
@@ -141,30 +134,28 @@ func (k *keeping) forget(l *link) {
 
 // stale notes that the server closed a kept connection under a request, or just before one was sent.
 func (k *keeping) stale(now mono.Time) {
-	if k.phase == part && k.most < 0 && now < k.until {
+	if k.phase == part && now < k.until {
 		return // a connection of before
 	}
-	if k.parted > 0 && now.Sub(k.parting) > longestParting {
+	k.rested(now)
+	k.part(now)
+}
+
+// part begins the time without kept connections, twice as long as the last one.
+func (k *keeping) part(now mono.Time) {
+	k.parted = min(max(2*k.parted, firstParting), longestParting)
+	k.phase, k.until = part, now.Add(k.parted)
+}
+
+// rested forgets how long the last time without kept connections was, if that is long ago.
+func (k *keeping) rested(now mono.Time) {
+	if k.parted > 0 && now.Sub(k.until) > longestParting {
 		k.parted = 0
 	}
-	k.parted = min(max(2*k.parted, firstParting), longestParting)
-	k.phase, k.until, k.most = part, now.Add(k.parted), none
-	k.parting = k.until
 }
 
-// none is keeping.most where no connection is kept.
-const none = -1
-
-// parts reports whether a connection whose request is sent, or answered, now is not kept.
-func (k *keeping) parts(now mono.Time) bool {
-	switch {
-	case now >= k.until:
-		return false
-	case k.phase == part:
-		return k.heard+len(k.silent) > k.most
-	}
-	return k.phase == try
-}
+// parts reports whether the connection of a request that is sent now is not kept.
+func (k *keeping) parts(now mono.Time) bool { return k.phase != keep && now < k.until }
 
 // wake looks for a suspect and ends what is over. It says when to be called again, 0 for not
 // before the next ask on a new connection, and whether idle connections are to be closed
@@ -173,20 +164,19 @@ func (k *keeping) wake(now mono.Time) (again mono.Time, closeIdle bool) {
 	if k.phase != keep && now >= k.until {
 		k.conclude(now)
 	}
-	keeps := k.phase == keep || k.phase == part && !k.parts(now)
-	if keeps && now >= k.earliest && k.suspicious(now) {
-		k.phase, k.asked, k.tried = try, now.Add(-k.wait()), k.heard
-		k.until = now.Add(k.answersTake(trialAnswers, k.patience, 8*k.patience))
+	if k.phase == keep && now >= k.earliest && k.suspicious(now) {
+		k.rested(now)
+		k.phase, k.asked, k.until = try, now.Add(-k.wait()), now.Add(k.answersTake(trialAnswers, k.patience, 8*k.patience))
 	}
 	switch {
 	case k.phase == try:
 		return min(k.until, now.Add(k.wait()/2)), true
-	case k.phase == part && k.most < 0:
+	case k.phase == part:
 		return k.until, true
 	case len(k.silent) == 0:
 		return 0, false
 	}
-	return max(now.Add(k.wait()/2), k.earliest), k.parts(now)
+	return max(now.Add(k.wait()/2), k.earliest), false
 }
 
 // conclude ends a trial that was wrong, or the time without kept connections.

@@ -70,42 +70,39 @@ func TestKeepingFreesAProcess(t *testing.T) {
 	s.want("after another answer", try)
 	s.k.answer(s.now, waits)
 	s.want("after its answer", part)
-	s.k.end(waits)
-	if s.k.parts(s.now) {
-		t.Error("of as many connections as there are processes one is not kept")
+	s.pass(firstParting)
+	if _, closeIdle := s.k.wake(s.now); closeIdle {
+		t.Error("idle connections are closed although they are kept again")
 	}
-	next := &link{}
-	s.k.ask(s.now, next) // and has no process
-	if again, closeIdle := s.k.wake(s.now); !closeIdle || again == 0 || !s.k.parts(s.now) {
-		t.Errorf("of more connections than processes all are kept: again at %v, idle ones closed: %v", again, closeIdle)
-	}
-	s.k.end(b)
-	s.k.answer(s.now, next)
-	if _, closeIdle := s.k.wake(s.now); closeIdle || s.k.parts(s.now) {
-		t.Error("connections are closed with none too many")
-	}
-	s.pass(longestParting)
-	s.k.ask(s.now, &link{})
-	s.k.wake(s.now)
-	s.want("after a minute", keep)
+	s.want("after a second", keep)
 }
 
-// What holds for some connections is asked again if a new one is silent although there are no more: another program has
-// some of the processes.
-func TestKeepingFindsFewerProcesses(t *testing.T) {
-	s, a, b, waits := newKeptScene(t), &link{}, &link{}, &link{}
-	s.k.phase, s.k.until, s.k.most = part, s.now.Add(longestParting), 3
-	s.serve(2*time.Millisecond, a, b)
-	s.k.ask(s.now, waits)
-	for range 5 {
-		s.serve(2*time.Millisecond, a, b)
+// Again within a minute, connections are not kept for twice as long; later, as at first.
+func TestKeepingPartsForLonger(t *testing.T) {
+	s := newKeptScene(t)
+	right := func() time.Duration {
+		a, waits := &link{}, &link{}
+		s.serve(time.Millisecond, a)
+		s.k.ask(s.now, waits)
+		for range 10 {
+			s.serve(time.Millisecond, a)
+		}
+		s.k.wake(s.now)
+		s.want("a trial", try)
+		s.k.answer(s.now, waits)
+		s.want("a trial that was right", part)
+		took := s.k.until.Sub(s.now)
+		s.k.end(a)
+		s.k.end(waits)
+		s.pass(took)
+		s.k.wake(s.now)
+		return took
 	}
-	s.k.wake(s.now)
-	s.want("with a silent one", try)
-	s.k.end(a)
-	s.k.answer(s.now, waits)
-	if s.k.phase != part || s.k.most != 2 {
-		t.Errorf("phase %d with at most %d connections, want %d and 2", s.k.phase, s.k.most, part)
+	for _, c := range []struct{ after, want time.Duration }{{0, time.Second}, {0, 2 * time.Second}, {time.Second, 4 * time.Second}, {2 * time.Minute, time.Second}} {
+		s.pass(c.after)
+		if got := right(); got != c.want {
+			t.Errorf("%v after the last time: parted for %v, want %v", c.after, got, c.want)
+		}
 	}
 }
 

@@ -64,13 +64,6 @@ func (k *keeper) sent(r *http.Request) *http.Request {
 	return &last
 }
 
-// keeps reports whether a connection is kept whose answer has ended.
-func (k *keeper) keeps() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !k.policy.parts(live.Now())
-}
-
 // wake is called by the timer.
 func (k *keeper) wake() {
 	k.mu.Lock()
