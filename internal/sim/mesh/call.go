@@ -50,6 +50,31 @@ type call struct {
 	span   progress.Span // keeps memory
 }
 
+// making is how far a call is with a step of calls.
+type making struct {
+	callAt   int32 // which callee, how many of it are left
+	callLeft int32
+	born     uint64 // children so far, those skipped included
+}
+
+// upcoming returns the callee of the next call of step s, nil if that was the last.
+func (m *making) upcoming(p *program, s *step, chance draws) *callee {
+	for ; m.callAt < s.last; m.callAt, m.callLeft = m.callAt+1, -1 {
+		k := &p.calls[m.callAt]
+		if m.callLeft < 0 {
+			m.callLeft = k.times(chance, m.callAt)
+		}
+		for m.callLeft > 0 {
+			m.callLeft--
+			m.born++
+			if !k.skips(chance, m.born) {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
 // fresh is the part of a call that is zero in a new one. What every event looks at comes
 // first: it shares a line of the cache with the number of the use.
 type fresh struct {
@@ -81,11 +106,9 @@ type fresh struct {
 	waiter     credit.Waiter
 
 	// Running the stage.
-	callAt   int32 // in a step of calls: which callee, how many of it are left
-	callLeft int32
-	born     uint64 // children so far, those skipped included
-	children *call  // open ones
-	pending  int32  // how many
+	making
+	children *call // open ones
+	pending  int32 // how many
 	began    mono.Time
 	need     time.Duration // of the present piece of work
 	left     float64       // ns at nominal speed, of the present wait, as of since

@@ -63,21 +63,10 @@ func (w *World) advance(c *call) {
 // makeCalls makes the calls of step s that are due, and reports whether any is
 // pending.
 func (w *World) makeCalls(c *call, s *step) bool {
-	for ; c.callAt < s.last; c.callAt, c.callLeft = c.callAt+1, -1 {
-		k := &w.program.calls[c.callAt]
-		if c.callLeft < 0 {
-			c.callLeft = k.times(c.chance, c.callAt)
-		}
-		for c.callLeft > 0 {
-			c.callLeft--
-			c.born++
-			if k.skips(c.chance, c.born) {
-				continue
-			}
-			w.callDown(c, k)
-			if !s.parallel {
-				return true
-			}
+	for k := c.upcoming(&w.program, s, c.chance); k != nil; k = c.upcoming(&w.program, s, c.chance) {
+		w.callDown(c, k)
+		if !s.parallel {
+			return true
 		}
 	}
 	return c.pending > 0

@@ -27,18 +27,16 @@ type soloEvent struct {
 
 // soloCall is a call that is open.
 type soloCall struct {
-	id       int32
-	process  int32
-	stage    int32
-	pc       int32
-	pending  int32
-	out      int32 // its place in walker.out, -1: it does not count there
-	callAt   int32 // see call
-	callLeft int32
-	born     uint64
-	chance   draws
-	parent   *soloCall // nil: the request's own
-	next     *soloCall // behind it in the line of its resource
+	id      int32
+	process int32
+	stage   int32
+	pc      int32
+	pending int32
+	out     int32 // its place in walker.out, -1: it does not count there
+	making
+	chance draws
+	parent *soloCall // nil: the request's own
+	next   *soloCall // behind it in the line of its resource
 }
 
 // soloUnits is a resource of a process, with those that wait in order of arrival.
@@ -144,23 +142,12 @@ func (k *walker) endWork(c *soloCall) {
 
 // makeCalls is World.makeCalls.
 func (k *walker) makeCalls(c *soloCall, st *step) (pending bool) {
-	for ; c.callAt < st.last; c.callAt, c.callLeft = c.callAt+1, -1 {
-		to := &k.program.calls[c.callAt]
-		if c.callLeft < 0 {
-			c.callLeft = to.times(c.chance, c.callAt)
-		}
-		for c.callLeft > 0 {
-			c.callLeft--
-			c.born++
-			if to.skips(c.chance, c.born) {
-				continue
-			}
-			chance := c.chance.of(drawChild, c.born)
-			c.pending++
-			k.send(c, c.process, to, chance, chance)
-			if !st.parallel {
-				return true
-			}
+	for to := c.upcoming(k.program, st, c.chance); to != nil; to = c.upcoming(k.program, st, c.chance) {
+		chance := c.chance.of(drawChild, c.born)
+		c.pending++
+		k.send(c, c.process, to, chance, chance)
+		if !st.parallel {
+			return true
 		}
 	}
 	return c.pending > 0
