@@ -55,13 +55,13 @@ func (b *Batch) begin(stamp, now mono.Time) {
 	b.stamp, b.now, b.handed, b.taken, b.turned = stamp, now, 0, 0, 0
 }
 
-// Rest is how long a connection should be left unread whose last batch was Futile. Its bytes are read then as well, several messages at a
+// rest is how long a connection is left unread whose last batch was futile. Its bytes are read then as well, several messages at a
 // time, and as old as may be told apart (maxStampAge).
-const Rest = maxStampAge / 2
+const rest = maxStampAge / 2
 
-// Futile reports whether the batch had messages and all of them found as many waiting as may (QueueFull): then the next ones will, too, and
+// futile reports whether the batch had messages and all of them found as many waiting as may (QueueFull): then the next ones will, too, and
 // reading each takes processor time from others.
-func (b *Batch) Futile() bool { return b.turned > 0 && b.taken == 0 }
+func (b *Batch) futile() bool { return b.turned > 0 && b.taken == 0 }
 
 // long notes a message with some subscribers, and reports, once a batch, that this batch becomes a long one.
 func (b *Batch) long(subscribers int) bool {
@@ -136,6 +136,14 @@ func (b *Batch) End() {
 		*t = tally{waits: t.waits[:0]}
 	}
 	b.tallies = b.tallies[:0]
+}
+
+// EndRead is End for a batch that r read. A client whose messages are all refused is read less often: TCP tells it so.
+func (b *Batch) EndRead(r interface{ Rest(d time.Duration) }) {
+	if b.futile() {
+		r.Rest(rest)
+	}
+	b.End()
 }
 
 // flush writes to every subscriber with messages to send. The readers of other connections that are ready may have more for

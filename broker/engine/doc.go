@@ -13,8 +13,8 @@
 //
 // A limit covers the topics that its filter matches: each with a bucket of its
 // own, or all with one (Limit.Shared). A message that finds no token waits in the
-// lane's queue, or is refused (Limit.Police). The reader does not wait for it; after a read all of whose messages found a full queue it
-// should rest (Batch.Futile). The source
+// lane's queue, or is refused (Limit.Police). The reader does not wait for it, but rests after a read all of whose messages found a full queue
+// (Batch.EndRead). The source
 // of a waiting message is told when the message has been released
 // (Source.Released), so a protocol can withhold its acknowledgement until then.
 //

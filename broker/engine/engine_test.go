@@ -226,8 +226,8 @@ func TestPoliceAndQueueLimit(t *testing.T) {
 		if s := strings.Join(got, " "); s != want {
 			t.Errorf("%s: %s, want %s", name, s, want)
 		}
-		if want := name == "shape"; b.Futile() != want {
-			t.Errorf("%s: the last batch is futile: %v, want %v", name, b.Futile(), want)
+		if want := name == "shape"; b.futile() != want {
+			t.Errorf("%s: the last batch is futile: %v, want %v", name, b.futile(), want)
 		}
 	}
 	s := h.Stats()
@@ -239,7 +239,7 @@ func TestPoliceAndQueueLimit(t *testing.T) {
 		b.Publish(&Message{Topic: topic(t, h, name), Payload: []byte("x"), Expires: mono.Never}, 0)
 	}
 	b.End()
-	if b.Futile() {
+	if b.futile() {
 		t.Error("a batch of which a message went is futile")
 	}
 }

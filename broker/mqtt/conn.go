@@ -59,7 +59,7 @@ func (c *conn) Serve() {
 func (c *conn) handle(unread []byte) (used, need int, err error) {
 	now := time.Now()
 	c.batch.Begin(c.reader.Stamp(now))
-	defer c.end()
+	defer c.batch.EndRead(c.reader)
 	if c.session != nil {
 		c.alive(now)
 	}
@@ -79,14 +79,6 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 	}
 	c.session.catchUp(c.batch)
 	return used, 0, nil
-}
-
-// end ends the batch of what was read. A client whose messages are all refused is read less often: TCP tells it so.
-func (c *conn) end() {
-	if c.batch.Futile() {
-		c.reader.Rest(engine.Rest)
-	}
-	c.batch.End()
 }
 
 // saved stores the session before the client is answered. The client is alive however long that takes.

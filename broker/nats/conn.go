@@ -152,7 +152,7 @@ func (c *conn) greet() error {
 func (c *conn) handle(unread []byte) (used, need int, err error) {
 	c.silent.Store(0)
 	c.batch.Begin(c.reader.Stamp(time.Now()))
-	defer c.end()
+	defer c.batch.EndRead(c.reader)
 	for used < len(unread) {
 		n, need, err := parse(unread[used:], c.srv.limits.Payload, &c.command)
 		if err != nil || need > 0 {
@@ -165,14 +165,6 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 	}
 	c.reap()
 	return used, 0, nil
-}
-
-// end ends the batch of what was read. A client whose messages are all refused is read less often: TCP tells it so.
-func (c *conn) end() {
-	if c.batch.Futile() {
-		c.reader.Rest(engine.Rest)
-	}
-	c.batch.End()
 }
 
 // do handles one command.

@@ -188,7 +188,7 @@ func (c *conn) identify(body []byte) (answer string, err error) {
 func (c *conn) handle(unread []byte) (used, need int, err error) {
 	now := time.Now()
 	c.batch.Begin(c.reader.Stamp(now))
-	defer c.end()
+	defer c.batch.EndRead(c.reader)
 	if c.who != nil {
 		c.alive(now)
 	}
@@ -212,14 +212,6 @@ func (c *conn) handle(unread []byte) (used, need int, err error) {
 		used += n
 	}
 	return used, 0, nil
-}
-
-// end ends the batch of what was read. A client whose messages are all refused is read less often: TCP tells it so.
-func (c *conn) end() {
-	if c.batch.Futile() {
-		c.reader.Rest(engine.Rest)
-	}
-	c.batch.End()
 }
 
 // mild answers an error after which the connection goes on, and reports whether it is
