@@ -94,6 +94,11 @@ func slowPage(ctx context.Context, root string, length time.Duration, mark func(
 
 // startApache starts an Apache that runs PHP itself.
 func startApache(ctx context.Context) (*bench, error) {
+	return startModule(ctx, servers.ApacheConfig{Files: scripts, Settings: "KeepAlive Off\n<Directory />\n  AllowOverride All\n</Directory>\n"})
+}
+
+// startModule starts an Apache of phpWorkers that runs PHP itself, with the module that registers requests.
+func startModule(ctx context.Context, config servers.ApacheConfig) (*bench, error) {
 	dir, err := os.MkdirTemp("", "spillgate-module-")
 	if err != nil {
 		return nil, err
@@ -105,7 +110,8 @@ func startApache(ctx context.Context) (*bench, error) {
 	}
 	var s *servers.Server
 	if err == nil {
-		s, err = servers.Apache(ctx, servers.ApacheConfig{Workers: phpWorkers, PHP: true, Module: module, Files: scripts, Settings: "KeepAlive Off\n<Directory />\n  AllowOverride All\n</Directory>\n"})
+		config.Workers, config.PHP, config.Module = phpWorkers, true, module
+		s, err = servers.Apache(ctx, config)
 	}
 	if err != nil {
 		remove()

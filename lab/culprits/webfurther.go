@@ -7,9 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/servers"
@@ -48,35 +46,17 @@ off.`, "/hang.sh", func(ctx context.Context, root string, _ float64) error { ret
 
 // startPrograms starts an Apache that runs PHP itself, and CGI programs.
 func startPrograms(ctx context.Context) (*bench, error) {
-	dir, err := os.MkdirTemp("", "spillgate-module-")
+	b, err := startModule(ctx, servers.ApacheConfig{Modules: []string{"cgi"},
+		Files:    map[string]string{"fast.php": scripts["fast.php"], "upload.php": "<?php echo strlen(file_get_contents('php://input'));", "hang.sh": "#!/bin/sh\nexec sleep 10\n"},
+		Settings: "KeepAlive Off\nAddHandler cgi-script .sh\n<Directory />\n  Options +ExecCGI\n</Directory>\n"})
 	if err != nil {
 		return nil, err
 	}
-	remove := func() { os.RemoveAll(dir) }
-	module, err := servers.ApacheModule(ctx, dir)
-	if err == nil {
-		err = os.Chmod(dir, 0o755) // the server's user reads it
-	}
-	var s *servers.Server
-	if err == nil {
-		s, err = servers.Apache(ctx, servers.ApacheConfig{Workers: phpWorkers, PHP: true, Module: module, Modules: []string{"cgi"},
-			Files:    map[string]string{"fast.php": scripts["fast.php"], "upload.php": "<?php echo strlen(file_get_contents('php://input'));", "hang.sh": "#!/bin/sh\nexec sleep 10\n"},
-			Settings: "KeepAlive Off\nAddHandler cgi-script .sh\n<Directory />\n  Options +ExecCGI\n</Directory>\n"})
-	}
-	if err == nil {
-		if err = os.Chmod(filepath.Join(s.Documents(), "hang.sh"), 0o755); err != nil {
-			s.Stop()
-		}
-	}
-	if err != nil {
-		remove()
+	if err := os.Chmod(filepath.Join(b.programs, "hang.sh"), 0o755); err != nil {
+		b.stop()
 		return nil, err
 	}
-	address := "127.0.0.1:" + strconv.Itoa(s.Port)
-	return &bench{url: "apache://" + address + s.TaskFile(), root: "http://" + address, programs: s.Documents(), used: s.CPU, stop: func() {
-		s.Stop()
-		remove()
-	}, reload: func() error { return syscall.Kill(s.Pid(), syscall.SIGUSR1) }}, nil
+	return b, nil
 }
 
 // upload sends a body of some hundred bytes, ten a second.
