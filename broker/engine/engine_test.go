@@ -250,7 +250,7 @@ func TestSlack(t *testing.T) {
 		rate, burst float64
 		wait, want  time.Duration
 	}{{1000, 1, time.Second, 0}, {1000, 3, time.Second, time.Millisecond}, {1000, 3, 32 * time.Millisecond, 500 * time.Microsecond},
-		{1000, 1000, time.Second, longestSlack}, {1e-9, 1e9, time.Hour, longestSlack}, {1e9, 2, time.Hour, 0}} {
+		{1000, 1000, time.Second, longestSlack}, {1e-9, 1e9, time.Hour, longestSlack}, {1e9, 2, time.Hour, 0}, {1000, 0.5, time.Second, 0}} {
 		l := &lane{rule: &rule{Limit: Limit{Rate: tt.rate, Burst: tt.burst}}}
 		if got := l.slack(&waiter{due: mono.Time(tt.wait)}); got != tt.want {
 			t.Errorf("rate %v, burst %v, after %v: %v, want %v", tt.rate, tt.burst, tt.wait, got, tt.want)

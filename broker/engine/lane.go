@@ -158,7 +158,7 @@ func (l *lane) slack(w *waiter) time.Duration {
 	if l.rule == nil {
 		return 0
 	}
-	burst := time.Duration(min((l.rule.Burst-1)/2/l.rule.Rate*1e9, float64(longestSlack)))
+	burst := time.Duration(min(max(l.rule.Burst-1, 0)/2/l.rule.Rate*1e9, float64(longestSlack))) // a part of a burst may be below 1
 	return min(w.due.Sub(w.stamp)/64, burst)
 }
 

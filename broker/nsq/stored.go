@@ -125,7 +125,7 @@ func (ch *channel) take(b *engine.Batch, m *engine.Message, d *backplane.Drawn) 
 		d.Done()
 	default:
 		one := ch.enter(m)
-		one.drawn, one.attempts = d, uint16(min(d.Before, 1<<16-2)) // each node that had it counts for one
+		one.drawn, one.attempts = d, uint16(min(d.Before, 1<<16-2)) // each node that drew it counts for one, also one that gave it back unsent
 		ch.pump(b)
 	}
 }
