@@ -27,7 +27,7 @@ type press struct {
 	got          map[string]int // by the subscriber
 	worked       map[string]int // by members of the shared subscription
 	inherited    map[string]int // wills, by the heir
-	wills        []lastWill     // of clients whose node was killed
+	wills        []string       // of clients whose node was killed
 	last         time.Time      // of an acknowledgement
 	gap          time.Duration
 	mark         int // acknowledged when the fault at hand began

@@ -40,34 +40,26 @@ func (p *press) bequeath(ctx context.Context, n *node) error {
 			WillMessage: &paho.WillMessage{Topic: willTopic, Payload: []byte(id), QoS: byte(i % 3)}, WillProperties: &paho.WillProperties{WillDelayInterval: &delay}}); err != nil {
 			return err
 		}
-		p.wills = append(p.wills, lastWill{id, byte(i % 3)})
+		p.wills = append(p.wills, id)
 	}
 	return nil
 }
 
-// lastWill is that of a client.
-type lastWill struct {
-	id  string
-	qos byte
-}
-
-// executed returns how many wills never came, those of QoS 0 apart, which nobody promises, and how many came more than once.
-func (p *press) executed(ctx context.Context) (lost, lostQoS0, twice int) {
+// executed returns how many wills never came, and how many came more than once.
+func (p *press) executed(ctx context.Context) (lost, twice int) {
 	_ = p.c.await(ctx, "the wills have come", restTime, func(context.Context) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		lost, lostQoS0, twice = 0, 0, 0
-		for _, w := range p.wills {
-			switch n := p.inherited[w.id]; {
-			case n == 0 && w.qos == 0:
-				lostQoS0++
+		lost, twice = 0, 0
+		for _, id := range p.wills {
+			switch n := p.inherited[id]; {
 			case n == 0:
 				lost++
 			case n > 1:
 				twice++
 			}
 		}
-		return lost+lostQoS0 == 0
+		return lost == 0
 	})
-	return lost, lostQoS0, twice
+	return lost, twice
 }
