@@ -518,15 +518,20 @@ func (s *Source) waits(ctx context.Context) (err error) {
 	return nil
 }
 
-// without returns what was read of a view that tells what some sessions wait for, or instead, if the server refused it. An answer of the
-// server leaves the connection as it was, and the other views tell what they always do: the look goes on, and notes what it does not
-// show. Any other error is that of the look: nothing is known then, or the server is too slow.
+// withheld are the server's errors where it never shows a view to this role, or does not have it: no rights in a database, on a table,
+// on a column, or of another kind; no such table, and none in a database that is not there.
+var withheld = []uint16{1044, 1142, 1143, 1227, 1146, 1049}
+
+// without returns what was read of a view that tells what some sessions wait for, or instead, if the server withholds it. The connection is
+// as it was then, and the other views tell what they always do: the look goes on, and notes what it does not
+// show. Any other error is that of the look: for a moment nothing is known of who waits for whom, and a session that
+// itself waits would be blamed for what it holds.
 func without[T any](s *Source, read, instead []T, view, hides string, err error) ([]T, error) {
 	var told *mysql.MySQLError
 	switch {
 	case err == nil:
 		return read, nil
-	case !errors.As(err, &told), late(err):
+	case !errors.As(err, &told), !slices.Contains(withheld, told.Number):
 		return instead, fmt.Errorf("mariadb: %s: %w", view, err)
 	}
 	s.in.notes = append(slices.Clip(s.in.notes), fmt.Sprintf("%s cannot be seen; the server refuses %s: %s", hides, view, told.Message))
