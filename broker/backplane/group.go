@@ -55,6 +55,8 @@ type groups struct {
 	here map[string]int       // that have members at this node, and how often they were opened
 	n    int                  // of the cluster, as counted last, with those made here since then
 	left map[string]time.Time // those that have no members any more, and since when that is known
+
+	sends sends
 }
 
 // Group is a shared subscription of the cluster that draws from the log.
@@ -123,21 +125,32 @@ func (g *Group) open(ctx context.Context) (err error) {
 
 // Drawn is a message that this node has drawn for a member of a Group. Its methods may be called from any goroutine, and do not block.
 type Drawn struct {
-	// Before is how often it was drawn before, by this node or another.
-	Before uint64
+	// Sent is how often it was sent to a member before, by this node or another, as far as is known, see BackSent.
+	Sent uint64
 
+	p     *Plane
 	nc    *nats.Conn
+	at    drawnAt
+	drawn uint64 // how often it was, with this time
 	reply string
 }
 
 // Done says that a member has it.
-func (d *Drawn) Done() { _ = d.nc.Publish(d.reply, []byte("+ACK")) } // if NATS does not hear of it, it is drawn again
+func (d *Drawn) Done() { d.say("+ACK") } // if NATS does not hear of it, it is drawn again
 
-// Back gives it back.
-func (d *Drawn) Back() { _ = d.nc.Publish(d.reply, []byte("-NAK")) }
+// Back gives it back. Sent counts it as sent once.
+func (d *Drawn) Back() { d.say("-NAK") }
+
+// BackSent gives it back and says how often it was sent in all.
+func (d *Drawn) BackSent(n uint64) {
+	d.p.tellSent(d.at, int64(n)-int64(d.drawn))
+	d.Back()
+}
 
 // Hold says, every HoldEvery, that a member is going to have it.
-func (d *Drawn) Hold() { _ = d.nc.Publish(d.reply, []byte("+WPI")) }
+func (d *Drawn) Hold() { d.say("+WPI") }
+
+func (d *Drawn) say(what string) { _ = d.nc.Publish(d.reply, []byte(what)) }
 
 // Feed draws messages and calls each for them, until ctx ends: as many at a time as room says, and MaxDraw at most. Where room is 0 it waits
 // for more. It hands room what ends the drawing at hand; so the context of each ends, too.
@@ -190,8 +203,11 @@ func (g *Group) draw(ctx context.Context, n int, each func(context.Context, *eng
 	for {
 		select {
 		case m := <-came:
-			if len(m.Data) > 0 {
-				(&Drawn{nc: nc, reply: m.Reply}).Back()
+			if len(m.Data) == 0 {
+				continue
+			}
+			if d, _, err := g.drawnBy(m); err == nil {
+				d.BackSent(d.Sent)
 			}
 		default:
 			return err
@@ -236,10 +252,8 @@ func (g *Group) take(ctx context.Context, n int, came <-chan *nats.Msg, each fun
 
 // drawn returns a message that was drawn, nil if it is none, or expired, which is done with.
 func (g *Group) drawn(m *nats.Msg) (*engine.Message, *Drawn) {
-	d := &Drawn{nc: g.p.jc, reply: m.Reply}
-	meta, err := m.Metadata()
+	d, meta, err := g.drawnBy(m)
 	if err == nil {
-		d.Before = max(meta.NumDelivered, 1) - 1
 		var msg engine.Message
 		if msg, err = g.p.aged(m.Data, meta.Timestamp, live.Now()); err == nil && msg.Expires > live.Now() {
 			msg.Position = meta.Sequence.Stream
@@ -248,6 +262,18 @@ func (g *Group) drawn(m *nats.Msg) (*engine.Message, *Drawn) {
 	}
 	d.Done()
 	return nil, nil
+}
+
+// drawnBy returns how a message was drawn.
+func (g *Group) drawnBy(m *nats.Msg) (*Drawn, *nats.MsgMetadata, error) {
+	d := &Drawn{p: g.p, nc: g.p.jc, reply: m.Reply}
+	meta, err := m.Metadata()
+	if err != nil {
+		return d, nil, err
+	}
+	d.at, d.drawn = drawnAt{g.cfg.Durable, meta.Sequence.Stream}, max(meta.NumDelivered, 1)
+	d.Sent = uint64(max(int64(d.drawn)-1+g.p.groups.sends.of(d.at), 0))
+	return d, meta, nil
 }
 
 // reopen is to be called after an error of draw, before the next one: NATS may have ended the consumer while nobody could draw. It

@@ -32,6 +32,7 @@ const (
 	unheardSubjects  = "spillgate.unheard."
 	sessionSubjects  = "spillgate.session."
 	aliveSubjects    = "spillgate.alive."
+	sentSubjects     = "spillgate.sent."
 	logStream        = "SPILLGATE_LOG"
 	retainedStream   = "SPILLGATE_RETAINED"
 	sessionBucket    = "spillgate-sessions"
@@ -291,6 +292,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 		return err
 	}
 	if err := p.hearAlive(); err != nil {
+		return err
+	}
+	if err := p.hearSent(); err != nil {
 		return err
 	}
 	p.follow(info.State.LastSeq)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Batch struct {
 	handed     int    // messages, and deliveries of them, since it began
 	taken      int    // messages that were taken since it began
 	turned     int    // messages that found as many waiting as may
+	full       *lane  // the first whose queue was; nil: it was the log, or another node
 
 	// waiting is how many messages of this connection wait, in all lanes: what comes
 	// after must not overtake them.
@@ -52,16 +54,38 @@ func (b *Batch) Begin(stamp mono.Time) {
 const maxStampAge = 100 * time.Millisecond
 
 func (b *Batch) begin(stamp, now mono.Time) {
-	b.stamp, b.now, b.handed, b.taken, b.turned = stamp, now, 0, 0, 0
+	b.stamp, b.now, b.handed, b.taken, b.turned, b.full = stamp, now, 0, 0, 0, nil
 }
 
-// rest is how long a connection is left unread whose last batch was futile. Its bytes are read then as well, several messages at a
-// time, and as old as may be told apart (maxStampAge).
-const rest = maxStampAge / 2
+const (
+	// longestRest is how long at most a connection is left unread whose last batch was futile. Its bytes are read then as well, several
+	// messages at a time, and as old as may be told apart (maxStampAge).
+	longestRest = maxStampAge / 2
+	// blindRest is that where it is not known when there is room again.
+	blindRest = longestRest / 10
+	// spread is by what part a rest is longer or shorter, by chance: or connections that begin to rest together are read together each time.
+	spread = 0.2
+)
+
+// rest returns for how long from now a connection is left unread after a futile batch.
+func (b *Batch) rest(now mono.Time) time.Duration {
+	d := blindRest
+	if b.full != nil {
+		d = b.full.rest(now)
+	}
+	return time.Duration((1 - spread + 2*spread*rand.Float64()) * float64(d))
+}
 
 // futile reports whether the batch had messages and all of them found as many waiting as may (QueueFull): then the next ones will, too, and
 // reading each takes processor time from others.
 func (b *Batch) futile() bool { return b.turned > 0 && b.taken == 0 }
+
+// foundFull notes that a message found the queue of l full.
+func (b *Batch) foundFull(l *lane) {
+	if b.full == nil {
+		b.full = l
+	}
+}
 
 // long notes a message with some subscribers, and reports, once a batch, that this batch becomes a long one.
 func (b *Batch) long(subscribers int) bool {
@@ -140,10 +164,10 @@ func (b *Batch) End() {
 
 // EndRead is End for a batch that r read. A client whose messages are all refused is read less often: TCP tells it so.
 func (b *Batch) EndRead(r interface{ Rest(d time.Duration) }) {
-	if b.futile() {
-		r.Rest(rest)
-	}
 	b.End()
+	if b.futile() {
+		r.Rest(b.rest(b.hub.now()))
+	}
 }
 
 // flush writes to every subscriber with messages to send. The readers of other connections that are ready may have more for

@@ -244,6 +244,60 @@ func TestPoliceAndQueueLimit(t *testing.T) {
 	}
 }
 
+// resting is a reader that is told to rest.
+type resting struct{ d time.Duration }
+
+func (r *resting) Rest(d time.Duration) { r.d = d }
+
+// A reader whose messages are all refused rests until half of the queue has gone, and no longer than it must: a bucket whose queue is
+// empty meanwhile would release nothing.
+func TestRest(t *testing.T) {
+	for _, tt := range []struct {
+		limit Limit
+		want  time.Duration
+	}{
+		{Limit{Rate: 1000, Queue: 10}, 6 * time.Millisecond}, // of ten that wait
+		{Limit{Rate: 1, Queue: 10}, longestRest},
+		{Limit{Rate: 1000, QueueBytes: 4}, 3 * time.Millisecond},
+		{Limit{Rate: 100, Queue: 1}, 10 * time.Millisecond},
+		{Limit{Rate: 1e-4}, longestRest}, // the second would wait for more than an hour
+	} {
+		tt.limit.Filter, tt.limit.Burst = "a", 1
+		h := testHub(t, Config{Limits: []Limit{tt.limit}})
+		b, now := h.NewBatch(), h.now()
+		for v := Went; v != QueueFull; {
+			b.begin(now, now)
+			v = b.Publish(&Message{Topic: topic(t, h, "a"), Payload: []byte("x"), Expires: mono.Never}, 0)
+			b.End()
+			if futile := v == QueueFull; b.futile() != futile {
+				t.Errorf("%+v: a batch that %v is futile: %v", tt.limit, v, b.futile())
+			}
+		}
+		for n := range time.Duration(12) { // as many readers find the same
+			want := min((n+1)*tt.want, longestRest)
+			if got := b.rest(now); got < want*79/100 || got > want*121/100 {
+				t.Errorf("%+v: reader %d rests for %v, want %v", tt.limit, n, got, want)
+			}
+		}
+	}
+}
+
+// A reader whose messages find no room in the log rests for a moment.
+func TestRestOfTheLog(t *testing.T) {
+	h := testHub(t, Config{Log: fullLog{}})
+	b := h.NewBatch()
+	b.Begin(h.now())
+	v := b.Publish(&Message{Topic: topic(t, h, "a"), Payload: []byte("x"), Expires: mono.Never, QoS: 1}, 0)
+	var r resting
+	if b.EndRead(&r); v != QueueFull || r.d < blindRest*79/100 || r.d > blindRest*121/100 {
+		t.Errorf("%v, it rests for %v, want %v", v, r.d, blindRest)
+	}
+}
+
+type fullLog struct{}
+
+func (fullLog) Append(*Message, uint16) bool { return false }
+
 // What may wait a little longer grows with the wait, to what half of the burst refills and 5 ms.
 func TestSlack(t *testing.T) {
 	for _, tt := range []struct {

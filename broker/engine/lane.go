@@ -46,7 +46,8 @@ type lane struct {
 	// runs, which sets it in the end.
 	armed   mono.Time
 	ringing bool
-	batch   Batch // of ring
+	batch   Batch     // of ring
+	read    mono.Time // when the last reader that rests reads again
 	seen    seen
 }
 
@@ -97,11 +98,13 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 	l.release(b, b.now) // a reader that is here anyway spares the timer's goroutine
 	if !l.queue.fits(m.size(), r.Queue, r.QueueBytes) {
 		b.refused(r, QueueFull)
+		b.foundFull(l)
 		return QueueFull
 	}
 	delay, ok := l.pacer.TakeWithin(b.stamp, b.now, 1, longestWait)
 	if !ok {
 		b.refused(r, QueueFull)
+		b.foundFull(l)
 		return QueueFull
 	}
 	due := b.stamp.Add(delay)
@@ -113,6 +116,20 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 	l.release(b, b.now)
 	l.arm(b.now)
 	return Waits
+}
+
+// rest returns for how long from now a reader that finds the queue full leaves what comes unread: until half of it has gone, if no other
+// reader rests, so that it finds room for several messages, and the bucket something to release meanwhile. Each of several is read that
+// much later than the one before, for which the same holds.
+func (l *lane) rest(now mono.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d := longestRest
+	if n := l.queue.len(); n > 0 {
+		d = max(l.queue.at(n/2).due.Sub(now), 0)
+	}
+	l.read = min(max(l.read, now).Add(d), now.Add(longestRest))
+	return l.read.Sub(now)
 }
 
 // pass releases a message that does not wait. The lock is held, as below.

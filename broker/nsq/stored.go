@@ -120,12 +120,12 @@ func (ch *channel) take(b *engine.Batch, m *engine.Message, d *backplane.Drawn) 
 	defer ch.mu.Unlock()
 	switch {
 	case ch.closed, len(ch.consumers) == 0:
-		d.Back()
+		d.BackSent(d.Sent)
 	case !ch.fits(m):
 		d.Done()
 	default:
 		one := ch.enter(m)
-		one.drawn, one.attempts = d, uint16(min(d.Before, 1<<16-2)) // each node that drew it counts for one, also one that gave it back unsent
+		one.drawn, one.attempts = d, uint16(min(d.Sent, 1<<16-2))
 		ch.pump(b)
 	}
 }
@@ -179,7 +179,7 @@ func (ch *channel) back() {
 			keep = append(keep, m)
 			continue
 		}
-		m.drawn.Back()
+		m.drawn.BackSent(uint64(m.attempts))
 		ch.leave(m)
 	}
 	clear(ch.ready[len(keep):])

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	client "github.com/nsqio/go-nsq"
 
@@ -132,6 +133,55 @@ func TestStoredAgain(t *testing.T) {
 		}
 	}
 	await(t, "it is finished", func() bool { return held(srv) == 0 })
+}
+
+// How often a message was sent is known after its node gave it back, though it was drawn more often, or less often.
+func TestStoredAttempts(t *testing.T) {
+	srv, _, addr, _ := startNode(t, backplane.Config{Node: "n1", Data: t.TempDir()})
+	attempt := func(p *peer, want string) (id string) {
+		t.Helper()
+		kind, m := p.next()
+		if kind != frameMessage || len(m) < messageHead {
+			t.Fatalf("got %d %q", kind, m)
+		}
+		if got := fmt.Sprint(m[messageHead:], " ", int(m[8])<<8|int(m[9])); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		return m[10:messageHead]
+	}
+	c, p := newPeer(t, addr), producer(t, addr)
+	c.say("SUB a c\nRDY 5\n")
+	c.want(frameResponse, "OK")
+	if err := p.Publish("a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"x 1", "x 2", "x 3"} {
+		id := attempt(c, want)
+		c.say("RDY 0\n" + pub("b", "x")) // it takes no more
+		c.want(frameResponse, "OK")
+		if want != "x 3" {
+			c.say("REQ " + id + " 0\nRDY 5\n")
+		}
+	}
+	if err := p.Publish("a", []byte("y")); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(2 * time.Second); held(srv) < 2 && time.Now().Before(end); time.Sleep(time.Millisecond) { // it is drawn, unless that has ended
+	}
+	c.nc.Close()
+	await(t, "all to be given back", func() bool { return held(srv) == 0 })
+	c = newPeer(t, addr)
+	c.say("SUB a c\nRDY 5\n")
+	c.want(frameResponse, "OK")
+	for range 2 {
+		kind, m := c.next()
+		if kind != frameMessage || len(m) <= messageHead {
+			t.Fatalf("got %d %q", kind, m)
+		}
+		if want := map[string]byte{"x": 4, "y": 1}[m[messageHead:]]; m[9] != want {
+			t.Errorf("%s comes as attempt %d, want %d", m[messageHead:], m[9], want)
+		}
+	}
 }
 
 // One user makes as many stored channels as may be, and no more; others, and ephemeral ones, do not count.
