@@ -58,6 +58,16 @@ func TestLoads(t *testing.T) {
 	}
 }
 
+// Clients of every protocol connect, and stay.
+func TestIdle(t *testing.T) {
+	for _, protocol := range []string{mqtt, nats, nsq} {
+		_, _, err := idleAt(t.Context(), 50, func(ctx context.Context) (contender, error) { return startOurs(ctx, bare, protocol, nil) })
+		if err != nil {
+			t.Errorf("%s: %v", protocol, err)
+		}
+	}
+}
+
 // Publishers that send together are spread over nodes, which the subscriber hears.
 func TestSpread(t *testing.T) {
 	c, err := startOurs(t.Context(), bare, mqtt, nil)
@@ -73,21 +83,30 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// What nodes released is added up across restarts, and set against the bucket.
+// What nodes released is added up across restarts, and set against the bucket, as far as it is certain.
 func TestReleased(t *testing.T) {
-	r := released{last: map[string]uint64{}}
+	var r released
 	began := time.Unix(1000, 0)
 	for i, n := range []uint64{0, 2000, 2040, 1000, 2000} { // the fourth: it was killed, and began anew
-		r.enter("n1", n)
-		r.seen = append(r.seen, look{began.Add(time.Duration(i) * 5 * time.Second), r.total})
+		at := began.Add(time.Duration(i) * 5 * time.Second)
+		r.enter("n1", n, at, at)
 	}
-	if r.total != 4040 {
-		t.Errorf("%v messages in all, want 4,040", r.total)
+	if n := r.within(began, began.Add(20*time.Second)); n != 4040 {
+		t.Errorf("%v messages in all, want 4,040", n)
 	}
 	if got := r.most(began); got != (2000-faultBurst)/(5*faultRate) {
 		t.Errorf("%v of the rate, want %v", got, (2000-faultBurst)/(5*faultRate))
 	}
 	if got := r.most(began.Add(6 * time.Second)); got >= (2000-faultBurst)/(5*faultRate) {
 		t.Errorf("%v of the rate since then, want less", got)
+	}
+	// A node that was stopped answers what it was asked long before, and has let through 1,000 messages at some instant of these.
+	r.enter("n2", 0, began, began)
+	r.enter("n2", 1000, began.Add(9*time.Second), began.Add(16*time.Second))
+	if n := r.within(began.Add(10*time.Second), began.Add(20*time.Second)); n != 2000 {
+		t.Errorf("%v messages in the second half, want 2,000", n)
+	}
+	if n := r.within(began, began.Add(20*time.Second)); n != 5040 {
+		t.Errorf("%v messages in all, want 5,040", n)
 	}
 }

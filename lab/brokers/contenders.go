@@ -78,6 +78,7 @@ func serveNATS(natsOrder) error {
 type contender struct {
 	name, addr string
 	protocol   string
+	pid        int
 }
 
 // The contenders' names.
@@ -111,7 +112,7 @@ func startOurs(ctx context.Context, name, protocol string, limits []engine.Limit
 	if err != nil {
 		return contender{}, err
 	}
-	return contender{name, child.Addr(), protocol}, nil
+	return contender{name, child.Addr(), protocol, child.Pid()}, nil
 }
 
 // startNATS starts the peer that speaks NATS.
@@ -120,7 +121,7 @@ func startNATS(ctx context.Context) (contender, error) {
 	if err != nil {
 		return contender{}, err
 	}
-	return contender{peerNATS, child.Addr(), nats}, nil
+	return contender{peerNATS, child.Addr(), nats, child.Pid()}, nil
 }
 
 // startMosquitto starts the peer that speaks MQTT.
@@ -134,7 +135,7 @@ func startMosquitto(ctx context.Context) (contender, error) {
 			return contender{}, err
 		}
 	}
-	return contender{mosquitto, fmt.Sprintf("%s:%d", s.Host, s.Port), mqtt}, nil
+	return contender{mosquitto, fmt.Sprintf("%s:%d", s.Host, s.Port), mqtt, s.Pid()}, nil
 }
 
 // load has a generator do o.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -153,66 +154,90 @@ func (c *cluster) holder(ctx context.Context, number int) (*node, error) {
 // counters.
 type released struct {
 	mu    sync.Mutex
-	last  map[string]uint64 // by node
-	total float64
-	seen  []look
+	nodes map[string][]look
 }
 
-// look is what all nodes had let through at an instant.
+// look is what a node has let through since the first look at it, read at some instant between two.
 type look struct {
-	at    time.Time
-	total float64
+	asked, told time.Time
+	n           float64
+	counter     uint64
 }
 
 // watch reads what nodes tell until ctx ends.
 func (r *released) watch(ctx context.Context, c *cluster) {
-	r.last = map[string]uint64{}
-	for ctx.Err() == nil {
-		var asking sync.WaitGroup
-		for _, n := range c.nodes {
-			asking.Go(func() {
+	var watching sync.WaitGroup
+	for _, n := range c.nodes {
+		watching.Go(func() {
+			for ctx.Err() == nil {
+				asked := time.Now()
 				if s, err := n.status(ctx); err == nil {
-					r.enter(n.spec.Name, limitOf(s, placedTopic).Released)
+					r.enter(n.spec.Name, limitOf(s, placedTopic).Released, asked, time.Now())
 				}
-			})
-		}
-		asking.Wait()
-		r.mu.Lock()
-		r.seen = append(r.seen, look{time.Now(), r.total})
-		r.mu.Unlock()
-		if pause(ctx, lookEvery) != nil {
-			return
-		}
+				_ = pause(ctx, lookEvery)
+			}
+		})
 	}
+	watching.Wait()
 }
 
 // enter notes what a node has let through since it started, or since it got its part of
 // the bucket.
-func (r *released) enter(node string, n uint64) {
+func (r *released) enter(node string, n uint64, asked, told time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since := n - r.last[node]
-	if n < r.last[node] {
-		since = n
+	if r.nodes == nil {
+		r.nodes = map[string][]look{}
 	}
-	r.last[node] = n
-	r.total += float64(since)
+	l := look{asked: asked, told: told, counter: n}
+	if all := r.nodes[node]; len(all) > 0 {
+		last := all[len(all)-1]
+		since := n - last.counter
+		if n < last.counter {
+			since = n
+		}
+		l.n = last.n + float64(since)
+	}
+	r.nodes[node] = append(r.nodes[node], l)
 }
 
 // most returns the largest part of its rate, less its burst, that the topic had in any lookOver seconds
-// or more since an instant.
+// or more since an instant: what the nodes have let through within that time for sure. A node that is stopped tells afterwards what it
+// let through before.
 func (r *released) most(since time.Time) (most float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, a := range r.seen {
-		if a.at.Before(since) {
-			continue
+	var times []time.Time
+	for _, all := range r.nodes {
+		for _, l := range all {
+			if !l.asked.Before(since) {
+				times = append(times, l.asked, l.told)
+			}
 		}
-		for _, b := range r.seen[i:] {
-			if t := b.at.Sub(a.at).Seconds(); t >= lookOver {
-				most = max(most, (b.total-a.total-faultBurst)/(faultRate*t))
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	times = slices.CompactFunc(times, func(a, b time.Time) bool { return b.Sub(a).Abs() < lookEvery/2 })
+	for i, from := range times {
+		for _, to := range times[i:] {
+			if t := to.Sub(from).Seconds(); t >= lookOver {
+				most = max(most, (r.within(from, to)-faultBurst)/(faultRate*t))
 			}
 		}
 	}
 	return most
+}
+
+// within returns how many messages the nodes have let through between two instants for sure.
+func (r *released) within(from, to time.Time) (n float64) {
+	for _, all := range r.nodes {
+		first, _ := slices.BinarySearchFunc(all, from, func(l look, t time.Time) int { return l.asked.Compare(t) })
+		last, at := slices.BinarySearchFunc(all, to, func(l look, t time.Time) int { return l.told.Compare(t) })
+		if !at {
+			last--
+		}
+		if first < last {
+			n += all[last].n - all[first].n
+		}
+	}
+	return n
 }

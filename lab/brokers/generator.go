@@ -101,7 +101,7 @@ func generate(o order) error {
 	debug.SetGCPercent(-1)
 	runtime.LockOSThread()
 	g := &generator{o: o, wire: protocols[o.Protocol], in: make([]byte, 1<<20), latency: make([][]int64, len(o.Streams))}
-	if g.wire == nil {
+	if g.wire == nil || g.wire.came == 0 {
 		return fmt.Errorf("protocol %q, expected mqtt or nats", o.Protocol)
 	}
 	for i, s := range o.Streams {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 )
 
 // wire is a protocol as the generator speaks it. All messages have one size, so what a
@@ -22,11 +23,12 @@ type wire struct {
 	came, before int
 }
 
-// protocols are those that contenders speak.
+// protocols are those that contenders speak, NSQ only to connect.
 var protocols = map[string]*wire{
 	mqtt: {open: openMQTT, head: "\x30\x6c\x00\x06lab/%02d", came: 10 + payload, before: 10},
 	// The subscriber's is 3.1.1.
 	mqtt5: {open: openMQTT, head: "\x30\x6d\x00\x06lab/%02d\x00", came: 10 + payload, before: 10},
+	nsq:   {open: openNSQ},
 	nats:  {open: openNATS, head: "PUB lab.%02d 100\r\n", tail: "\r\n", came: 18 + payload + 2, before: 18},
 }
 
@@ -35,6 +37,7 @@ const (
 	mqtt  = "mqtt"
 	mqtt5 = "mqtt5"
 	nats  = "nats"
+	nsq   = "nsq"
 )
 
 // packet returns one message of a stream, whose payload begins with the stream's number
@@ -82,6 +85,24 @@ func openNATS(conn net.Conn, _ string, subscribe bool) error {
 		if len(got) > 4096 {
 			return errors.New("4,096 bytes without an answer to PING")
 		}
+	}
+	return nil
+}
+
+// openNSQ connects a client of NSQ, which is a consumer of every client's channel if it subscribes.
+func openNSQ(conn net.Conn, _ string, subscribe bool) error {
+	b, answers := "  V2IDENTIFY\n\x00\x00\x00\x02{}", 1
+	if subscribe {
+		b += "SUB lab c#ephemeral\nRDY 1\n"
+		answers++
+	}
+	if _, err := conn.Write([]byte(b)); err != nil {
+		return err
+	}
+	const ok = "\x00\x00\x00\x06\x00\x00\x00\x00OK"
+	got := make([]byte, answers*len(ok))
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != strings.Repeat(ok, answers) {
+		return fmt.Errorf("IDENTIFY was answered %q, %w", got, err)
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
 	began := machine.Used(front.Pid())
 	out.beside = p.watched(out, used, "beside the attack", func() *seen { return ask(ctx, client, url, p.perSecond, p.beside) })
 	out.cpu = (machine.Used(front.Pid()) - began).Seconds() / p.beside.Seconds()
-	bytes, err := resident(front.Pid())
+	bytes, err := machine.Resident(front.Pid())
 	if err != nil {
 		return nil, err
 	}

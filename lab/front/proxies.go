@@ -184,7 +184,7 @@ func (f *figures) memory(ctx context.Context, d *duel, c *Contender, upstream st
 // idle opens n connections, says text on each and reads what comes, and returns what the
 // resident set of the process grew by for each, in bytes.
 func idle(ctx context.Context, child *proc.Child, addr string, n int, text string) (float64, error) {
-	before, err := resident(child.Pid())
+	before, err := machine.Resident(child.Pid())
 	if err != nil {
 		return 0, err
 	}
@@ -208,26 +208,13 @@ func idle(ctx context.Context, child *proc.Child, addr string, n int, text strin
 		}
 	}
 	time.Sleep(settle) // the last ones are accepted
-	after, err := resident(child.Pid())
+	after, err := machine.Resident(child.Pid())
 	return (after - before) / float64(n), err
 }
 
 // settle is how long connections are left alone before memory is looked at: idle for long, to
 // a proxy that does something about it.
 const settle = 5 * time.Second
-
-// resident returns the resident set of a process, in bytes.
-func resident(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0, err
-	}
-	var size, pages float64
-	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
-		return 0, fmt.Errorf("the memory of a process: %w", err)
-	}
-	return pages * float64(os.Getpagesize()), nil
-}
 
 // mostLate is what part of the p99 the generator may have been late at its p99 in a run that counts: else the p99 may
 // be its own.

@@ -1,4 +1,4 @@
-// Package machine records disturbances of the machine while a measurement runs on it.
+// Package machine records disturbances of the machine while a measurement runs on it, and what a process takes of it.
 //
 //	/proc ──▶ AwaitQuiet, before a run
 //	      ──▶ WatchStolen, WatchOthers, Used, during it ──▶ the record that may void its figures
