@@ -93,6 +93,7 @@ func (p *Plane) HasWill(client string) bool {
 
 // KeepWill stores the will of a client that is connected to this node, in place of what is stored, or takes that away where state is nil.
 // It returns the one before, if there is one of a process that is gone: the caller publishes it, unless its client is back in time.
+// A will that is not stored when ctx ends is an error, and is stored later, unless it is forgotten before.
 func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay time.Duration, state json.RawMessage) (before *Will, err error) {
 	key := willKeys + keyOf(client)
 	w := &Will{Client: client, Process: p.origin, Connection: connection, Delay: delay, State: state}
@@ -100,27 +101,66 @@ func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay t
 	if err == nil && len(data) > maxSession {
 		err = fmt.Errorf("%d bytes, expected at most %d", len(data), maxSession)
 	}
-	if state != nil {
+	if err == nil && state != nil {
 		p.wills.mu.Lock()
 		p.wills.here[key] = connection
 		p.wills.mu.Unlock()
 	}
-	known := p.HasWill(client)
-	for err == nil {
+	if err == nil {
+		before, err = p.storeWill(ctx, key, w, data, false)
+		if err != nil && state != nil && leaderless(err) {
+			p.done.Go(func() { p.storeWillLater(key, w, data) })
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backplane: the will of %q: %w", client, err)
+	}
+	return before, nil
+}
+
+// storeWillLater stores a will of a connection that goes on without it.
+func (p *Plane) storeWillLater(key string, w *Will, data []byte) {
+	for {
+		p.sleep(askPause)
+		p.wills.mu.Lock()
+		here := p.wills.here[key] == w.Connection
+		p.wills.mu.Unlock()
+		if !here || p.ctx.Err() != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(p.ctx, ackTime)
+		_, err := p.storeWill(ctx, key, w, data, true)
+		cancel()
+		if err == nil || !leaderless(err) && !errors.Is(err, errLeft) {
+			return
+		}
+	}
+}
+
+// errLeft is of a will that is to be published before another one of its client is stored later.
+var errLeft = errors.New("a node that is gone has left one")
+
+// storeWill tries to store w as data, or to take away what is stored where it has no State, until ctx ends. Later, nobody publishes the one
+// before.
+func (p *Plane) storeWill(ctx context.Context, key string, w *Will, data []byte, later bool) (before *Will, err error) {
+	known := p.HasWill(w.Client)
+	for {
 		before = nil
 		if known {
 			if before, err = p.loadWill(ctx, key); err != nil {
-				break
+				return nil, err
 			}
-			if before != nil && before.Connection == connection { // stored by an attempt without an answer
+			if before != nil && before.Connection == w.Connection { // stored by an attempt without an answer
 				return nil, nil
 			}
 		}
 		left := before != nil && before.Process != p.origin && !p.alive(ctx, before.Process)
 		switch {
-		case state != nil && before == nil:
+		case left && later:
+			return nil, errLeft
+		case w.State != nil && before == nil:
 			err = p.ask(ctx, func(ctx context.Context) (err error) { _, err = p.kv.Create(ctx, key, data); return err })
-		case state != nil:
+		case w.State != nil:
 			err = p.ask(ctx, func(ctx context.Context) (err error) {
 				_, err = p.kv.Update(ctx, key, data, before.Revision)
 				return err
@@ -134,10 +174,11 @@ func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay t
 		case err == nil: // the process before takes care of its own
 			return nil, nil
 		case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
-			known, err = true, nil
+			known = true
+		default:
+			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("backplane: the will of %q: %w", client, err)
 }
 
 // WillTaken reports whether the will of a connection to this node was published elsewhere, as far as this node has heard: nobody could

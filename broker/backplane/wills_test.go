@@ -188,3 +188,30 @@ func TestWillIsNoSession(t *testing.T) {
 		t.Errorf("%q can be read as a session", e.Value())
 	}
 }
+
+// A will that cannot be stored in time is stored later, unless it is forgotten before.
+func TestWillIsStoredLater(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.willsEvery = time.Millisecond
+	open(t, p)
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for _, client := range []string{"forgotten", "kept"} {
+		if _, err := p.KeepWill(late, client, "1", 0, json.RawMessage("{}")); err == nil {
+			t.Fatal("a will is stored in no time")
+		}
+		if client == "forgotten" {
+			p.ForgetWill(client, "1")
+		}
+	}
+	await(t, "the will to be stored", func() bool { return p.HasWill("kept") })
+	await(t, "the other to be dropped", func() bool { return !p.HasWill("forgotten") })
+	if _, err := p.KeepWill(t.Context(), "kept", "2", 0, json.RawMessage("{}")); err != nil {
+		t.Error(err)
+	}
+	for _, client := range []string{"forgotten", "kept"} {
+		if w, err := p.loadWill(t.Context(), willKeys+keyOf(client)); err != nil || (w != nil) != (client == "kept") || w != nil && w.Connection != "2" {
+			t.Errorf("%s: %+v, %v", client, w, err)
+		}
+	}
+}

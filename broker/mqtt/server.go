@@ -232,7 +232,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	clear(srv.wills)
 	srv.mu.Unlock()
 	if srv.plane != nil {
-		ctx, cancel := context.WithTimeout(ctx, willTime) // a majority of the nodes may be gone already
+		ctx, cancel := context.WithTimeout(ctx, againTime) // a majority of the nodes may be gone already
 		defer cancel()
 		srv.plane.SettleWills(ctx)
 	}

@@ -68,8 +68,13 @@ func (w *will) publish(srv *Server, from engine.Source) bool {
 	return true
 }
 
-// willTime bounds how long a client waits for its will to be stored. Then it is only in memory.
-const willTime = 2 * time.Second
+const (
+	// willTime bounds how long a client waits for its will to be stored: often as long as nodes take to elect a leader. Then it is connected, and
+	// the will is only in memory until it is stored.
+	willTime = 5 * time.Second
+	// againTime is until it is tried again to find out about a will, and how long a node that leaves tells others of wills.
+	againTime = 2 * time.Second
+)
 
 // entrust stores the will of a connection, so that other nodes publish it if this one dies. A will that the client left at a node that is
 // dead is due, unless the session goes on and its delay is not over.
@@ -99,7 +104,7 @@ func (srv *Server) entrust(c *conn, ended bool) {
 	defer cancel()
 	before, err := p.KeepWill(ctx, s.id, connection, delay, state)
 	if err != nil {
-		srv.log.Warn("a will is not stored", "error", err)
+		srv.log.Warn("a will is not stored yet", "error", err)
 	}
 	if before == nil || before.Delay > 0 && !ended {
 		return
@@ -243,7 +248,7 @@ func (srv *Server) due(client string, revision uint64, w *will) {
 		srv.mu.Lock()
 		defer srv.mu.Unlock()
 		if srv.wills[client] == nil && !srv.closing {
-			srv.postpone(client, revision, w, willTime)
+			srv.postpone(client, revision, w, againTime)
 		}
 	}
 }
