@@ -138,7 +138,12 @@ type rule struct {
 	Limit
 	stats stats
 	away  bool // of a share: the bucket is at other nodes
+	lease *Lease
+	floor floor // that counts when the lease is over
 }
+
+// floor is what is left of a share.
+type floor struct{ Rate, Burst float64 }
 
 // exactBuckets is how many buckets go by the arrival of messages, each of 45 KB.
 // Further ones go by the order in which messages are read.

@@ -87,6 +87,7 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 	if r == nil {
 		return l.hub.release(b, m, id)
 	}
+	l.lapse(b.now)
 	l.count(b.stamp)
 	if r.Police {
 		if _, ok := l.pacer.TakeWithin(b.stamp, b.now, 1, 0); !ok {
@@ -145,6 +146,7 @@ func (l *lane) pass(b *Batch, m *Message, id uint16, r *rule) Verdict {
 
 // release delivers what is due.
 func (l *lane) release(b *Batch, now mono.Time) {
+	l.lapse(now)
 	for l.queue.len() > 0 && l.queue.head().due <= now {
 		w := l.queue.pop()
 		m := &w.kept.Message

@@ -9,6 +9,10 @@ type Share struct {
 	// Rate is in messages a second, Burst in messages. A Rate of 0 says that the bucket
 	// is at other nodes: what is published here is sent there, see Diverter.
 	Rate, Burst float64
+	// Lease is until when Rate and Burst count, and FloorRate and FloorBurst from then on, which are
+	// above 0. Nil: for good.
+	Lease                 *Lease
+	FloorRate, FloorBurst float64
 }
 
 // SetShare gives the hub a part of a topic's bucket, which counts instead of the limits
@@ -42,9 +46,16 @@ func (h *Hub) SetShare(topic string, s *Share) {
 			next.Rate, next.Burst = s.Rate, s.Burst
 		}
 		if l != nil {
-			l.limit(b, r, next)
+			l.mu.Lock()
+			l.change(r, next, now)
 		} else {
 			r.Limit = next
+		}
+		if s.Rate > 0 {
+			r.lease, r.floor = s.Lease, floor{s.FloorRate, s.FloorBurst}
+		}
+		if l != nil {
+			l.mu.Unlock()
 		}
 		r.away = s.Rate <= 0 && h.cfg.Divert != nil
 	}
@@ -65,17 +76,15 @@ func (h *Hub) route(t *Topic, now mono.Time) {
 	t.away.Store(false)
 }
 
-// limit changes the rate and burst of a lane's rule.
-func (l *lane) limit(b *Batch, r *rule, next Limit) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// change gives the rule of a share another rate and burst: what was due at an instant goes all the same. The lane's lock is held.
+func (l *lane) change(r *rule, next Limit, at mono.Time) {
 	old := r.Rate
 	r.Limit = next
 	l.pacer.SetLimit(next.Rate, next.Burst)
 	if next.Rate != old && old > 0 {
-		l.queue.stretch(b.now, old/next.Rate)
+		l.queue.stretch(at, old/next.Rate)
 		l.armed = mono.Never
-		l.arm(b.now)
+		l.arm(l.hub.now())
 	}
 }
 

@@ -290,15 +290,16 @@ func expect(a *placement.Adaptor, members []string, shares map[string]float64, o
 
 // tell sends a node its grants.
 func (l *leader) tell(now mono.Time, node string, term uint64) {
-	g := grants{Term: term}
+	r, heard := l.reports[node]
+	g := grants{Term: term, Process: r.Process, At: r.At}
 	for topic, s := range l.topics {
 		i := slices.Index(s.members, node)
-		if i < 0 {
+		if i < 0 || !heard { // it hears of the term, and reports
 			continue
 		}
 		to := s.adaptor.Grant(i)
 		g.Grants = append(g.Grants, grant{Topic: topic, Version: to.Version, Rate: to.Rate, Burst: to.Burst, Left: max(to.Expires.Sub(now), 0),
-			FloorRate: to.Floor.Rate, FloorBurst: to.Floor.Burst})
+			Lasts: max(to.Expires.Sub(l.heard[node]), 0), FloorRate: to.Floor.Rate, FloorBurst: to.Floor.Burst})
 	}
 	data, err := json.Marshal(g)
 	if err == nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -57,7 +59,9 @@ type Node struct {
 	placer *place.Placer
 	log    *slog.Logger
 	leader leader
-	topics atomic.Uint64 // changes with the names of topics in the state
+	// process tells this process from earlier ones of the node.
+	process uint64
+	topics  atomic.Uint64 // changes with the names of topics in the state
 
 	mu      sync.Mutex
 	state   *place.State
@@ -75,9 +79,10 @@ type held struct {
 	floor   placement.Bucket
 	version uint64
 	expires mono.Time
-	fresh   bool      // no grant has come since it got its first publisher; those up to version are old
-	leaving bool      // it holds no publisher any more, and messages wait
-	told    mono.Time // when it was reported last
+	lease   *engine.Lease // of the bucket, which ends then; nil for what no leader granted
+	fresh   bool          // no grant has come since it got its first publisher; those up to version are old
+	leaving bool          // it holds no publisher any more, and messages wait
+	told    mono.Time     // when it was reported last
 }
 
 // NewNode returns a node that Run drives. nc is a connection that hears what it sends.
@@ -85,7 +90,7 @@ func NewNode(cfg Config, hub Hub, nc *nats.Conn, placer *place.Placer, log *slog
 	if cfg.Window == 0 {
 		cfg.Window = 10 * time.Second
 	}
-	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, state: &place.State{}, shares: map[string]*held{},
+	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, process: 1 + rand.Uint64N(math.MaxUint64), state: &place.State{}, shares: map[string]*held{},
 		clients: map[string]map[string]*publishing{}, away: map[string]away{}, asking: make(chan ask, maxAsks)}
 }
 
@@ -168,9 +173,9 @@ func (n *Node) follow(s *place.State) {
 		case h == nil || h.bucket.Rate == 0:
 			h = &held{version: version(h), fresh: true, floor: whole.Split(reserve / float64(len(nodes)))}
 			n.shares[topic] = h
-			n.obey(topic, h, h.floor)
+			n.obey(topic, h, h.floor, nil)
 		case h.leaving: // it comes back before what waited has gone
-			n.obey(topic, h, h.bucket)
+			n.obey(topic, h, h.bucket, h.lease)
 		}
 		h.leaving = false
 		n.cfg.Holders(topic, nil) // now that the bucket is here: in between messages have either
@@ -213,10 +218,10 @@ func holders(s *place.State, topic string) (nodes []string) {
 	return nodes
 }
 
-// obey lets a bucket count. The lock is held.
-func (n *Node) obey(topic string, h *held, b placement.Bucket) {
-	h.bucket = b
-	n.hub.SetShare(topic, &engine.Share{Rate: b.Rate, Burst: b.Burst})
+// obey lets a bucket count, for as long as the lease lasts. The lock is held.
+func (n *Node) obey(topic string, h *held, b placement.Bucket, until *engine.Lease) {
+	h.bucket, h.lease = b, until
+	n.hub.SetShare(topic, &engine.Share{Rate: b.Rate, Burst: b.Burst, Lease: until, FloorRate: min(h.floor.Rate, b.Rate), FloorBurst: min(h.floor.Burst, b.Burst)})
 }
 
 // granted takes grants of the leader.
@@ -232,17 +237,25 @@ func (n *Node) granted(now mono.Time, data []byte) {
 		return
 	}
 	n.term = g.Term
+	if g.Process != 0 && (g.Process != n.process || g.At > now) { // it goes by a report of an earlier process
+		return
+	}
 	for _, to := range g.Grants {
 		h := n.shares[to.Topic]
 		if h == nil || h.leaving || h.bucket.Rate == 0 || to.Version < h.version || h.fresh && to.Version == h.version {
 			continue
 		}
 		h.fresh = false
-		h.expires, h.floor = now.Add(to.Left), placement.Bucket{Rate: to.FloorRate, Burst: to.FloorBurst}
-		if b := (placement.Bucket{Rate: to.Rate, Burst: to.Burst}); to.Rate > 0 {
+		floor := placement.Bucket{Rate: to.FloorRate, Burst: to.FloorBurst}
+		same := floor == h.floor && h.lease != nil
+		h.expires, h.floor = now.Add(to.Left), floor
+		if g.Process != 0 {
+			h.expires = g.At.Add(to.Lasts)
+		}
+		if b := (placement.Bucket{Rate: to.Rate, Burst: to.Burst}); to.Rate > 0 && h.expires > now {
 			h.version = to.Version
-			if b != h.bucket {
-				n.obey(to.Topic, h, b)
+			if b != h.bucket || !same || !h.lease.Extend(h.expires) {
+				n.obey(to.Topic, h, b, engine.NewLease(h.expires))
 			}
 		}
 	}
@@ -261,7 +274,7 @@ func (n *Node) expire(now mono.Time) {
 				h.bucket, h.leaving = placement.Bucket{}, false
 			}
 		case now >= h.expires && h.bucket.Rate > h.floor.Rate:
-			n.obey(topic, h, h.floor)
+			n.obey(topic, h, h.floor, nil)
 		}
 	}
 }
@@ -273,7 +286,7 @@ func (n *Node) report(now mono.Time) {
 		delays[s.Limit.Filter] = s
 	}
 	n.mu.Lock()
-	r := report{Node: n.cfg.Node, Term: n.term}
+	r := report{Node: n.cfg.Node, Process: n.process, At: now, Term: n.term}
 	for topic, h := range n.shares {
 		o := obeyed{Topic: topic, Rate: h.bucket.Rate, Burst: h.bucket.Burst, Version: h.version, Left: max(h.expires.Sub(now), 0), Fresh: h.fresh}
 		if h.bucket.Rate > 0 && !h.leaving {

@@ -448,6 +448,43 @@ func TestComesBack(t *testing.T) {
 	}
 }
 
+// Grants that waited for a process which was stopped last no longer for that, nor do those that go by what an earlier process of the
+// node reported, and what the hub has found to be over is given to it anew.
+func TestStaleGrants(t *testing.T) {
+	hub := &fakeHub{mu: &sync.Mutex{}, shares: map[string]engine.Share{}}
+	n := NewNode(Config{Node: "n1", Holders: func(string, []string) {}, Move: func(string, string) bool { return false }}, hub, nil, nil, slog.New(slog.DiscardHandler))
+	n.follow(&place.State{Nodes: map[string]place.Node{"n1": {Address: "h1", Capacity: 1}},
+		Topics: map[string]*place.Topic{"t": {Limits: place.Limits{Rate: 100, Burst: 10}, Publishers: map[string]place.Publisher{"p": {Rate: 1, Node: "n1"}}}}})
+	grant := func(now mono.Time, process uint64, at, lasts, version int) {
+		n.granted(now, fmt.Appendf(nil, `{"term":1,"process":%d,"at":%d,"grants":[{"topic":"t","version":%d,"rate":60,"burst":6,"left":9000,"lasts":%d,"floor_rate":2,"floor_burst":1}]}`, process, at, version, lasts))
+	}
+	floor := hub.share("t")
+	grant(5000, n.process, 1000, 2000, 3)
+	if s := hub.share("t"); s != floor {
+		t.Errorf("of a grant that was over before it came it has %+v", s)
+	}
+	grant(5000, n.process+1, 4000, 2000, 3)
+	grant(5000, n.process, 6000, 2000, 3)
+	if s := hub.share("t"); s != floor {
+		t.Errorf("of a grant to another process, or from the future, it has %+v", s)
+	}
+	grant(5000, n.process, 4000, 2000, 3)
+	first := hub.share("t")
+	if first.Rate != 60 || first.FloorRate != 2 || first.Lease == nil {
+		t.Fatalf("it has %+v, want the grant", first)
+	}
+	grant(5500, n.process, 5000, 2000, 3)
+	if s := hub.share("t"); s != first || !first.Lease.Extend(7000) {
+		t.Errorf("a grant that goes on is another share: %+v", s)
+	}
+	if n.expire(6999); hub.share("t") != first {
+		t.Error("it gives up what it was granted a moment too early")
+	}
+	if n.expire(7000); hub.share("t").Rate != 2 || hub.share("t").Lease != nil {
+		t.Errorf("after the grant it has %+v, want the floor", hub.share("t"))
+	}
+}
+
 // A node that had a topic before gets grants that it obeys when the topic comes back to it, also from a leader that knows nothing
 // of that time: it obeys none of a version that it knows.
 func TestComesBackToAnother(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/placement"
 )
 
@@ -18,6 +19,9 @@ const (
 // report is what a node tells the leader, in every step.
 type report struct {
 	Node string `json:"node"`
+	// Process is a number of the node's process, and At what its clock said: the grants say from then on how long they last.
+	Process uint64    `json:"process,omitempty"`
+	At      mono.Time `json:"at,omitempty"`
 	// Term is the latest that the node has heard of.
 	Term   uint64   `json:"term"`
 	Topics []obeyed `json:"topics"`
@@ -47,16 +51,22 @@ type obeyed struct {
 
 // grants are what the leader tells a node, in every step.
 type grants struct {
-	Term   uint64  `json:"term"`
-	Grants []grant `json:"grants"`
+	Term uint64 `json:"term"`
+	// Process and At are those of the last report that came from the node. A grant that is long on its way, or waits for a
+	// process that is stopped, lasts no longer for that.
+	Process uint64    `json:"process,omitempty"`
+	At      mono.Time `json:"at,omitempty"`
+	Grants  []grant   `json:"grants"`
 }
 
 type grant struct {
-	Topic   string        `json:"topic"`
-	Version uint64        `json:"version"`
-	Rate    float64       `json:"rate"`
-	Burst   float64       `json:"burst"`
-	Left    time.Duration `json:"left"` // in nanoseconds
+	Topic   string  `json:"topic"`
+	Version uint64  `json:"version"`
+	Rate    float64 `json:"rate"`
+	Burst   float64 `json:"burst"`
+	// Left is how long the grant lasts from when it is sent, for nodes that report no At, and Lasts how long from At on; in nanoseconds.
+	Left  time.Duration `json:"left"`
+	Lasts time.Duration `json:"lasts,omitempty"`
 	// Floor is what the node falls back to.
 	FloorRate  float64 `json:"floor_rate"`
 	FloorBurst float64 `json:"floor_burst"`

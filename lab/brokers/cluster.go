@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spillgate/spillgate/broker"
@@ -95,9 +96,10 @@ func (n *node) start(ctx context.Context) (err error) {
 	return err
 }
 
-// kill is kill -9.
+// kill is kill -9: the node has no time to hand anything over.
 func (n *node) kill() {
-	n.child.Stop(0)
+	_ = syscall.Kill(n.child.Pid(), syscall.SIGKILL) // or it is gone already
+	<-n.child.Exited()
 }
 
 // status asks the node how it is; an error where it does not answer within askTime.

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// Lease is until when a Share counts as it is. Whoever gives the share extends it; the hub looks at it with
+// every message that goes, so that a process which was stopped meanwhile lets none through on what has long
+// been given to another one. It may be used by several goroutines.
+type Lease struct {
+	until atomic.Int64
+}
+
+// lapsed is the until of a lease that the hub found to be over.
+const lapsed = -1
+
+// NewLease returns a lease that ends at an instant.
+func NewLease(until mono.Time) *Lease {
+	l := &Lease{}
+	l.until.Store(max(int64(until), 0))
+	return l
+}
+
+// Extend has the lease end at another instant, unless the hub has found it to be over: it reports false then, and
+// the share must be given anew.
+func (l *Lease) Extend(until mono.Time) bool {
+	for {
+		was := l.until.Load()
+		if was == lapsed {
+			return false
+		}
+		if l.until.CompareAndSwap(was, max(int64(until), 0)) {
+			return true
+		}
+	}
+}
+
+// over reports whether the lease is over, for good then, and when it ended.
+func (l *Lease) over(now mono.Time) (ended mono.Time, over bool) {
+	for {
+		until := l.until.Load()
+		switch {
+		case mono.Time(until) > now:
+			return 0, false
+		case until == lapsed || l.until.CompareAndSwap(until, lapsed):
+			return mono.Time(max(until, 0)), true
+		}
+	}
+}
+
+// lapse lets the floor count where the lease of the lane's share is over. What was due by then goes, what waits
+// longer goes as fast as the floor lets it. The lock is held.
+func (l *lane) lapse(now mono.Time) {
+	r := l.rule
+	if r == nil || r.lease == nil || !(r.floor.Rate > 0) {
+		return
+	}
+	ended, over := r.lease.over(now)
+	if !over {
+		return
+	}
+	r.lease = nil
+	next := r.Limit
+	next.Rate, next.Burst = r.floor.Rate, r.floor.Burst
+	l.change(r, next, ended)
+}
