@@ -10,8 +10,9 @@
 //
 // One node at a time leads: it keeps its name in a key of the KV and renews it. Its term is
 // the revision of the key when it began to lead. A node that has heard of a term obeys no earlier
-// one. A leader grants nothing until it knows which grants the nodes obey, or until those
-// have expired.
+// one. A leader lets the nodes keep what they say that they obey, and grants no more than that until all have said it, or until what the
+// others may obey has expired. A grant counts from the report that it goes by, on the clock of the node, which holds against grants
+// that are late and nodes that were stopped.
 //
 // Invariants: all nodes together never let through more of a topic than its bucket, even
 // if messages are late or lost or any node dies; a node that hears no leader falls back to

@@ -52,7 +52,13 @@ type shared struct {
 	whole   placement.Bucket
 	members []string
 	adaptor *placement.Adaptor
+	// obeyed is what the nodes had said that they obey when adaptor began.
+	obeyed map[string]obeyed
 }
+
+// unheard is the member of a topic that stands for all nodes which may obey something and have not told this leader: what the others
+// leave of the bucket is theirs, until all have told or that has expired.
+const unheard = ""
 
 func (l *leader) open(ctx context.Context, n *Node) (err error) {
 	l.n, l.changes, l.made = n, make(chan *change, maxChanges), make(chan *change, maxChanges)
@@ -202,7 +208,7 @@ func (l *leader) step(now mono.Time) {
 // known reports whether it is known what every node obeys: it has said so in this term,
 // or what it obeyed has expired.
 func (l *leader) known(now mono.Time, nodes []string) bool {
-	if now.Sub(l.since) > 2*l.n.cfg.Window+2*l.stepTime() {
+	if now >= l.expired() {
 		return true
 	}
 	for _, node := range nodes {
@@ -212,6 +218,9 @@ func (l *leader) known(now mono.Time, nodes []string) bool {
 	}
 	return true
 }
+
+// expired is when nothing counts any more that an earlier leader has granted.
+func (l *leader) expired() mono.Time { return l.since.Add(2*l.n.cfg.Window + 2*l.stepTime()) }
 
 // sharesOf returns the share of a topic's publishers, by their rates, of each node that holds some.
 func sharesOf(s *place.State, topic string) map[string]float64 {
@@ -227,23 +236,27 @@ func sharesOf(s *place.State, topic string) map[string]float64 {
 }
 
 // divide has the right nodes share a topic, by their shares of its publishers. Its adaptor begins anew when they change,
-// with what each may obey.
+// with what each may obey. While it is not known what every node obeys, those that have told keep that, and none gets more.
 func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, shares map[string]float64, known bool) {
 	s := l.topics[topic]
 	members := slices.Sorted(maps.Keys(shares))
-	obey := map[string]obeyed{}
+	obey, rest := map[string]obeyed{}, whole.Split(1-reserve)
 	for node, r := range l.reports {
 		for _, o := range r.Topics {
 			if o.Topic == topic && o.Rate > 0 {
 				obey[node] = o
+				rest.Rate, rest.Burst = rest.Rate-o.Rate, rest.Burst-o.Burst
 				if !slices.Contains(members, node) { // it has something still
 					members = append(members, node)
 				}
 			}
 		}
 	}
+	if !known {
+		members = append(members, unheard)
+	}
 	slices.Sort(members)
-	if !known || len(shares) == 0 || s != nil && slices.Equal(s.members, members) && s.whole == whole {
+	if len(shares) == 0 || s != nil && slices.Equal(s.members, members) && s.whole == whole && (known || len(s.obeyed) == len(obey)) {
 		return
 	}
 	adaptor, err := placement.NewAdaptor(now-1, placement.AdaptorConfig{Bucket: whole.Split(1 - reserve), Brokers: len(members), Window: l.n.cfg.Window, Steps: steps})
@@ -252,18 +265,30 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, sha
 		return
 	}
 	for i, node := range members {
+		if node == unheard {
+			adaptor.Adopt(i, placement.Bucket{Rate: max(0, rest.Rate), Burst: max(0, rest.Burst)}, 0, l.expired())
+			continue
+		}
 		o := obey[node]
 		use, version, expires := o.bucket(), o.Version, l.heard[node].Add(o.Left)
-		if s != nil {
-			if was := slices.Index(s.members, node); was >= 0 {
-				use = s.adaptor.Use(was)
-				version, expires = s.adaptor.Grant(was).Version, s.adaptor.Grant(was).Expires
-			}
+		if was, ok := s.member(node); ok {
+			use = s.adaptor.Use(was)
+			version, expires = s.adaptor.Grant(was).Version, s.adaptor.Grant(was).Expires
 		}
 		adaptor.Adopt(i, use, version, max(expires, now.Add(2*l.n.cfg.Window)))
 	}
 	expect(adaptor, members, shares, obey)
-	l.topics[topic] = &shared{whole: whole, members: members, adaptor: adaptor}
+	l.topics[topic] = &shared{whole, members, adaptor, obey}
+}
+
+// member returns the number of a node whose grants the adaptor knows. s may be nil.
+func (s *shared) member(node string) (i int, ok bool) {
+	if s == nil {
+		return 0, false
+	}
+	i = slices.Index(s.members, node)
+	_, told := s.obeyed[node]
+	return i, i >= 0 && (told || !slices.Contains(s.members, unheard))
 }
 
 // expect has those that have just got their first publishers begin with their share of these, and the others divide the rest as they

@@ -525,6 +525,61 @@ func TestComesBackToAnother(t *testing.T) {
 	}
 }
 
+// When the node that led is gone for good, the others keep what they obey under the leader that comes: it grants no more than all had
+// together, and what the silent one had when that has expired.
+func TestLeaderIsGone(t *testing.T) {
+	n := NewNode(Config{Node: "n1", Window: 10 * time.Second}, &fakeHub{}, nil, nil, slog.New(slog.DiscardHandler))
+	n.leader.n = n
+	l := &n.leader
+	l.leads, l.since, l.reports, l.heard, l.topics = 2, 0, map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
+	l.mover = newMover(l, 0)
+	whole := placement.Bucket{Rate: 1000, Burst: 100}
+	version := map[string]uint64{"n1": 7, "n2": 8, "n3": 9}
+	obeys := map[string]float64{"n1": 500, "n2": 295, "n3": 200}
+	shares := map[string]float64{"n1": .5, "n2": .3, "n3": .2} // n3 led
+	for step := range 40 {
+		now := mono.Time(step) * mono.Time(time.Second)
+		for i, node := range []string{"n1", "n2"} {
+			if step < 2*i { // n2 tells later
+				continue
+			}
+			data, err := json.Marshal(report{Node: node, Term: 2, Topics: []obeyed{{Topic: "t", Rate: obeys[node], Burst: obeys[node] / 10, Version: version[node],
+				Left: 15 * time.Second, Messages: 450, Span: time.Second, Backlog: 20, Waiting: 1000}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.reported(now+mono.Time(i), data)
+		}
+		if step == 12 { // n3 counts as down
+			shares = map[string]float64{"n1": .6, "n2": .4}
+		}
+		known := l.known(now+9, []string{"n1", "n2", "n3"})
+		l.divide(now+9, "t", whole, shares, known)
+		s := l.topics["t"]
+		s.adaptor.Step(now + 9)
+		sum, silent := 0.0, now <= mono.Time(20*time.Second)
+		for i, node := range s.members {
+			g := s.adaptor.Grant(i)
+			switch {
+			case node == "n1" || node == "n2" && step >= 2:
+				obeys[node], version[node] = g.Rate, g.Version
+				sum += g.Rate
+			case node == "n2":
+				sum += obeys[node]
+			}
+		}
+		if silent && (sum < 600 || sum > 795.001) {
+			t.Errorf("after %d s n1 and n2 have %.1f together, want about the 795 that they had beside a node that may live", step, sum)
+		}
+		if step == 39 && sum < 900 {
+			t.Errorf("after all the silent node may have obeyed has expired they have %.1f of 1000", sum)
+		}
+		if step == 0 && obeys["n1"] < 490 {
+			t.Errorf("n1 has %.1f as soon as it has told, want what it had", obeys["n1"])
+		}
+	}
+}
+
 // A node that has little of a bucket because its publishers are idle is not taken for one that has just got them: with ten
 // nodes or more the others would lose what they use to it, whenever another node begins to lead.
 func TestIdleIsNotFresh(t *testing.T) {
