@@ -71,7 +71,7 @@ func (l *lane) limit(b *Batch, r *rule, next Limit) {
 	defer l.mu.Unlock()
 	old := r.Rate
 	r.Limit = next
-	l.pacer.SetLimit(next.Rate, next.Burst)
+	l.pace(b.now, next.Rate, next.Burst)
 	if next.Rate != old && old > 0 {
 		l.queue.stretch(b.now, old/next.Rate)
 		l.armed = mono.Never
