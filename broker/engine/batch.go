@@ -60,7 +60,7 @@ func (b *Batch) begin(stamp, now mono.Time) {
 const (
 	// longestRest is how long at most a connection is left unread whose last batch was futile. Its bytes are read then as well, several
 	// messages at a time, and as old as may be told apart (maxStampAge).
-	longestRest = maxStampAge / 2
+	longestRest = maxStampAge * 4 / 5
 	// blindRest is that where it is not known when there is room again.
 	blindRest = longestRest / 10
 	// spread is by what part a rest is longer or shorter, by chance: or connections that begin to rest together are read together each time.

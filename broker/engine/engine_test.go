@@ -244,6 +244,21 @@ func TestPoliceAndQueueLimit(t *testing.T) {
 	}
 }
 
+// A limit that changes counts from then on, also where nothing has come for long: what waits has not gone at the new rate.
+func TestPaceFromNowOn(t *testing.T) {
+	for _, exact := range []bool{true, false} {
+		l := &lane{pacer: newPacer(Limit{Rate: 2, Burst: 1}, exact, 0)}
+		for range 97 {
+			l.pacer.TakeWithin(0, 0, 1, longestWait)
+		}
+		now := mono.Time(15 * time.Second) // 67 wait, or have a token
+		l.pace(now, 400, 1)
+		if d, ok := l.pacer.TakeWithin(now, now, 1, longestWait); !ok || (d-167500*time.Microsecond).Abs() > time.Microsecond*10 {
+			t.Errorf("exact %v: one more message waits for %v, want 167.5ms", exact, d)
+		}
+	}
+}
+
 // resting is a reader that is told to rest.
 type resting struct{ d time.Duration }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -71,12 +72,19 @@ func (l *lane) set(b *Batch, r *rule) {
 		l.release(b, mono.Never-1)
 		return
 	}
-	l.pacer.SetLimit(r.Rate, r.Burst)
+	l.pace(b.now, r.Rate, r.Burst)
 	if r.Rate != old.Rate {
 		l.queue.stretch(b.now, old.Rate/r.Rate)
 		l.armed = mono.Never
 		l.arm(b.now)
 	}
+}
+
+// pace has a rate and burst count from now on: by itself, the pacer would have them count from the last message on, which may be long
+// ago, and take what waits since then, at its old rate, as gone at the new one.
+func (l *lane) pace(now mono.Time, rate, burst float64) {
+	l.pacer.TakeWithin(now, now, 0, math.MaxInt64)
+	l.pacer.SetLimit(rate, burst)
 }
 
 // publish delivers m, lets it wait, or refuses it.

@@ -257,18 +257,23 @@ func (o *Outbox) fail(err error) {
 	}
 }
 
+// Drain writes what waits for at most patience, and reports whether the client was sent all of it.
+func (o *Outbox) Drain(patience time.Duration) bool {
+	o.Flush()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		o.mu.Lock()
+		over, idle := o.over, !o.writing && len(o.pending) == 0
+		o.mu.Unlock()
+		if over || idle || !time.Now().Before(end) {
+			return idle && !over
+		}
+	}
+}
+
 // Close writes what waits for at most patience, takes no more, and closes the
 // connection.
 func (o *Outbox) Close(patience time.Duration) {
-	o.Flush()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		o.mu.Lock()
-		idle := o.over || !o.writing && len(o.pending) == 0
-		o.mu.Unlock()
-		if idle {
-			break
-		}
-	}
+	o.Drain(patience)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.fail(net.ErrClosed)

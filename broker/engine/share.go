@@ -80,7 +80,7 @@ func (h *Hub) route(t *Topic, now mono.Time) {
 func (l *lane) change(r *rule, next Limit, at mono.Time) {
 	old := r.Rate
 	r.Limit = next
-	l.pacer.SetLimit(next.Rate, next.Burst)
+	l.pace(b.now, next.Rate, next.Burst)
 	if next.Rate != old && old > 0 {
 		l.queue.stretch(at, old/next.Rate)
 		l.armed = mono.Never

@@ -159,6 +159,42 @@ func TestRestOfASocket(t *testing.T) {
 	}
 }
 
+// A client that is still sending reads why its connection ends.
+func TestLeave(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		r := NewReader(nc)
+		_ = r.Run(func([]byte) (used, need int, err error) { return 0, 0, errors.New("too much") })
+		_, _ = nc.Write([]byte("why"))
+		r.Leave()
+	}()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := nc.Write(make([]byte, 8<<20)); err != nil { // more than the sockets hold
+		t.Fatal("write: ", err)
+	}
+	if got, err := io.ReadAll(nc); string(got) != "why" || err != nil {
+		t.Errorf("it reads %q, %v", got, err)
+	}
+	nc.Close()
+	<-done
+}
+
+// A room serves as many as it has places, kicks who must go, and ends with all.
 func TestRoom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -85,6 +85,30 @@ func (r *Reader) Run(handle func(unread []byte) (used, need int, err error)) err
 // is not closed earlier for that than at the end of the rest.
 func (r *Reader) Rest(d time.Duration) { r.rest = d }
 
+const (
+	// leaveTime and leaveBytes are for how long, and how far, Leave reads.
+	leaveTime  = time.Second
+	leaveBytes = 64 << 20
+)
+
+// Leave is called after Run, before the connection is closed, when the client was sent why: it says that nothing else comes, and reads what
+// the client sends until it ends the connection itself, though not for long. A connection that is closed while bytes of the
+// client are unread is reset, and a client that is about to write finds the reset instead of the reason.
+func (r *Reader) Leave() {
+	_ = r.nc.SetReadDeadline(time.Now().Add(leaveTime))
+	if w, ok := r.nc.(interface{ CloseWrite() error }); !ok || w.CloseWrite() != nil {
+		return
+	}
+	unread := r.buf[:cap(r.buf)]
+	for read := 0; read < leaveBytes && len(unread) > 0; {
+		n, err := r.nc.Read(unread)
+		if err != nil {
+			return
+		}
+		read += n
+	}
+}
+
 // sleep lets the time of Rest pass.
 func (r *Reader) sleep() {
 	if r.hush == nil {

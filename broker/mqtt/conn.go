@@ -382,6 +382,9 @@ func (c *conn) finish(err error) {
 		case c.version == v5:
 			c.out.Send(farewell(code, c.maxPacket))
 		}
+		if c.out.Drain(goodbye) {
+			c.reader.Leave()
+		}
 	}
 	c.out.Close(goodbye)
 	c.suspend()

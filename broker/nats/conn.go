@@ -273,11 +273,16 @@ func (c *conn) close(why protocolError) {
 	}
 	c.mu.Unlock()
 	if out != nil {
-		c.srv.closed.Add(string(why))
-		if why != errShutdown { // clients take an error for a reason not to come back
-			out.Send([]byte("-ERR '" + string(why) + "'\r\n"))
-		}
+		c.tell(why)
 		out.Close(goodbye)
+	}
+}
+
+// tell tells the client why the connection is closed.
+func (c *conn) tell(why protocolError) {
+	c.srv.closed.Add(string(why))
+	if why != errShutdown { // clients take an error for a reason not to come back
+		c.out.Send([]byte("-ERR '" + string(why) + "'\r\n"))
 	}
 }
 
@@ -321,8 +326,10 @@ func (c *conn) finish(err error) {
 	}
 	c.pulse.Stop()
 	if why != "" {
-		c.close(why)
-		return
+		c.tell(why)
+		if c.out.Drain(goodbye) {
+			c.reader.Leave()
+		}
 	}
 	c.out.Close(goodbye)
 }

@@ -298,6 +298,9 @@ func (c *conn) finish(err error) {
 	case errors.As(err, &f):
 		c.srv.closed.Add(f.code)
 		c.out.Send(appendFrame(nil, frameError, f.Error()))
+		if c.out.Drain(goodbye) {
+			c.reader.Leave()
+		}
 	}
 	c.out.Close(goodbye)
 	if c.channel != nil {

@@ -44,3 +44,19 @@ trace.csv:12: "x", expected seconds`
 		t.Errorf("read %v, %v, %v", times, short, order)
 	}
 }
+
+// A number may have an exponent, and is no number in quotes.
+func TestNumbers(t *testing.T) {
+	for text, want := range map[string]float64{"1e5": 1e5, "2E+3": 2000, "5e-1": 0.5, "1.5e2": 150, "7": 7, "0": 0, `"1e5"`: -1, "-1e5": -1, "1e999": -1, "e5": -1, "1-2": -1, ".inf": -1, "12 kB": -1} {
+		d := New("f.yaml")
+		root, ok := d.Parse([]byte("a: " + text + "\n"))
+		if !ok {
+			t.Fatal(d.Err())
+		}
+		got := -1.0
+		d.Object(root, Keys{"a": func(n Node) { d.Number(n, &got) }})
+		if got != want || (d.Err() != nil) != (want < 0) {
+			t.Errorf("%s: %v, %v", text, got, d.Err())
+		}
+	}
+}

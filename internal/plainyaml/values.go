@@ -3,9 +3,11 @@ package plainyaml
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // AnyText decodes a string, which may be empty, and reports whether it did. Numbers are
@@ -86,19 +88,30 @@ func (d *Decoder) Integer(n Node, to *int) {
 // Number decodes a number of at least 0, and reports whether it did.
 func (d *Decoder) Number(n Node, to *float64) bool {
 	const want = "a number of at least 0"
-	switch n.ast.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-		s := n.ast.GetToken().Value
-		x, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(x >= 0) || math.IsInf(x, 1) {
-			d.Wrong(n, Cut(s), want)
-			return false
-		}
-		*to = x
-		return true
+	s, ok := numeral(n.ast)
+	if !ok {
+		d.Wrong(n, kind(n.ast), want)
+		return false
 	}
-	d.Wrong(n, kind(n.ast), want)
-	return false
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(x >= 0) || math.IsInf(x, 1) {
+		d.Wrong(n, Cut(s), want)
+		return false
+	}
+	*to = x
+	return true
+}
+
+// numeral returns the text of a number. The parser takes 1e5 for a text, YAML for a number.
+func numeral(n ast.Node) (s string, ok bool) {
+	s = n.GetToken().Value
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return s, true
+	case *ast.StringNode:
+		return s, n.GetToken().Type == token.StringType && s != "" && s[0] >= '0' && s[0] <= '9' && strings.Trim(s, "0123456789eE+-") == ""
+	}
+	return "", false
 }
 
 // Boolean decodes true or false.

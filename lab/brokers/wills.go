@@ -45,21 +45,21 @@ func (p *press) bequeath(ctx context.Context, n *node) error {
 	return nil
 }
 
-// executed returns how many wills never came, and how many came more than once.
-func (p *press) executed(ctx context.Context) (lost, twice int) {
+// executed returns which wills never came, and how many came more than once.
+func (p *press) executed(ctx context.Context) (lost []string, twice int) {
 	_ = p.c.await(ctx, "the wills have come", restTime, func(context.Context) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		lost, twice = 0, 0
-		for _, id := range p.wills {
+		lost, twice = nil, 0
+		for i, id := range p.wills {
 			switch n := p.inherited[id]; {
 			case n == 0:
-				lost++
+				lost = append(lost, fmt.Sprintf("%s, QoS %d, kill %d", id, i%3, i/(3*mortals)+1))
 			case n > 1:
 				twice++
 			}
 		}
-		return lost == 0
+		return len(lost) == 0
 	})
 	return lost, twice
 }
