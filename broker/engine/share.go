@@ -76,11 +76,11 @@ func (h *Hub) route(t *Topic, now mono.Time) {
 	t.away.Store(false)
 }
 
-// change gives the rule of a share another rate and burst: what was due at an instant goes all the same. The lane's lock is held.
+// change gives the rule of a share another rate and burst from an instant on: what was due by then goes all the same. The lane's lock is held.
 func (l *lane) change(r *rule, next Limit, at mono.Time) {
 	old := r.Rate
 	r.Limit = next
-	l.pace(b.now, next.Rate, next.Burst)
+	l.pace(at, next.Rate, next.Burst)
 	if next.Rate != old && old > 0 {
 		l.queue.stretch(at, old/next.Rate)
 		l.armed = mono.Never
