@@ -71,8 +71,9 @@ type Match struct {
 	Header []Header
 	// Path are patterns of paths, for gRPC of full methods. A pattern that ends in
 	// a slash covers all below it, and a segment that is * stands for any one:
-	// /orders/, /users/*/cart, /shop.Cart/. A request's path is compared as the most
-	// permissive server would read it: /orders/../bulk, /orders/..;/bulk are /bulk.
+	// /orders/, /users/*/cart, /shop.Cart/. A path that servers read in several ways, such as
+	// /bulk/..%2forders, /orders//1 or /orders;v=1, is compared by each of them, and the request
+	// has the lowest rank that comes of it: the default class, the largest priority.
 	Path []string
 	// Method are HTTP methods. A gRPC call is a POST.
 	Method []string

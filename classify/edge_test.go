@@ -284,19 +284,35 @@ func BenchmarkStamp(b *testing.B) {
 	})
 }
 
-// A path has the rule of what it means, however it is written.
+// A path that servers read in several ways buys the rank of none for the work of another: the lowest counts.
 func TestPathsHoweverWritten(t *testing.T) {
-	rules := tenants(t, classify.Rule{Match: classify.Match{Path: []string{"/checkout/"}}, Set: classify.Set{Workflow: "acme"}})
-	for target, want := range map[string]string{
-		"/checkout/a": "acme", "/x/../checkout/a": "acme", "//checkout/a": "acme", "/checkout;x/a": "acme",
-		"/checkout/../bulk": "", "/checkout/%2e%2e/bulk": "", "/checkout/..;/bulk": "", `/checkout/..%5cbulk`: "",
+	low := ptr(work.Priority(9))
+	rules := tenants(t,
+		classify.Rule{Match: classify.Match{Path: []string{"/checkout/"}}, Set: classify.Set{Workflow: "acme"}},
+		classify.Rule{Match: classify.Match{Path: []string{"/bulk/"}}, Set: classify.Set{Priority: low}},
+		classify.Rule{Match: classify.Match{Path: []string{"/bounded/"}}, Set: classify.Set{Workflow: "acme", Use: classify.Use{AtOnce: 2}}})
+	acme, other, bulk := classify.Rank{Workflow: "acme", Class: work.Interactive, Priority: 4}, classify.Rank{}, classify.Rank{Priority: *low}
+	for target, want := range map[string]classify.Rank{
+		"/checkout/a": acme, "/checkout/a%20b": acme, "/checkout/a;v=1": acme, "/checkout/a%2fb": acme, "/checkout/a/../b": acme, "/checkout//a": acme,
+		"/x/../checkout/a": other, "//checkout/a": other, "/checkout;x/a": other, "/checkout%2fa": other,
+		"/checkout/../x": other, "/checkout/%2e%2e/x": other, "/checkout/..;/x": other, `/checkout/..%5cx`: other,
+		"/bulk/a": bulk, "/checkout/../bulk/a": bulk, "/checkout/%2e%2e/bulk/a": bulk, "/checkout/..%2fbulk/a": bulk,
+		"/bulk/..%2fcheckout/a": bulk, "/bulk/..;/checkout/a": bulk, `/bulk/..\checkout/a`: bulk, "/bulk//../checkout/a": bulk,
+		"/bulk/../checkout/a": bulk, "/bulk/x%2f..%2f..%2fcheckout/a": bulk,
 	} {
 		r, err := http.NewRequest("GET", "http://x"+target, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := rules.Stamp(0, r, nil, false); got.Workflow != want {
-			t.Errorf("%s: workflow %q, expected %q", target, got.Workflow, want)
+		if got, _ := rules.Stamp(0, r, nil, false); got.Rank != want {
+			t.Errorf("%s: %+v, expected %+v", target, got.Rank, want)
 		}
+	}
+	r, err := http.NewRequest("GET", "http://x/bounded/..%2fcheckout/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := rules.Stamp(0, r, nil, false); got.Use.AtOnce != 2 {
+		t.Errorf("of two of the same rank, that with a bound does not count: %+v", got)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/urlpath"
 	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // The fields in which tags travel, as net/http spells them.
@@ -55,7 +57,7 @@ func (r *Rules) Stamp(now mono.Time, req *http.Request, names *Names, trusted bo
 		}
 		f.Claims = Rank{t.Workflow, t.Class, t.Priority}
 	}
-	out := r.Classify(now, &f, names)
+	out := r.classify(now, &f, names, req.URL)
 	if out.Deadline != 0 && timed(req, &own, grpc) {
 		out.Deadline = 0
 	}
@@ -88,7 +90,7 @@ func (r *Rules) HTTP(names *Names, trust func(*http.Request) bool) func(req *htt
 	return func(req *http.Request, claimed wire.Tags) wire.Tags {
 		f := r.facts(req, trust != nil && trust(req))
 		f.Claims = Rank{claimed.Workflow, claimed.Class, claimed.Priority}
-		out := r.Classify(live.Now(), &f, names)
+		out := r.classify(live.Now(), &f, names, req.URL)
 		t := believed(claimed, out.Rank, f.Trusted)
 		if !timed(req, &claimed, isGRPC(req.Header)) {
 			t.Budget = out.Deadline
@@ -97,9 +99,37 @@ func (r *Rules) HTTP(names *Names, trust func(*http.Request) bool) func(req *htt
 	}
 }
 
-// facts returns what rules look at, but for the claims.
+// classify is Classify for what is sent to u. Servers read some paths in several ways, and a client that writes one so
+// would buy the rank of one rule for the work of another: what is lowest by any reading counts.
+func (r *Rules) classify(now mono.Time, f *Facts, names *Names, u *url.URL) Result {
+	if len(r.rules) == 0 {
+		return r.Classify(now, f, names)
+	}
+	f.Path = urlpath.Canonical(u.Path)
+	out := r.Classify(now, f, names)
+	for _, f.Path = range urlpath.Others(u.Path, u.RawPath) {
+		if other := r.Classify(now, f, names); other.below(&out) {
+			out = other
+		}
+	}
+	return out
+}
+
+// below reports whether a request that is r has less of a server than one that is other.
+func (r *Result) below(other *Result) bool {
+	if r.Class != other.Class {
+		return r.Class != work.Interactive
+	}
+	if r.Priority != other.Priority {
+		return r.Priority > other.Priority
+	}
+	a, b := r.Use.AtOnce, other.Use.AtOnce
+	return a > 0 && (b == 0 || a < b)
+}
+
+// facts returns what rules look at, but for the claims and the path.
 func (r *Rules) facts(req *http.Request, trusted bool) Facts {
-	f := Facts{Method: req.Method, Host: req.Host, Path: urlpath.Canonical(req.URL.Path), Header: req.Header, Trusted: trusted}
+	f := Facts{Method: req.Method, Host: req.Host, Header: req.Header, Trusted: trusted}
 	if b, ok := req.Body.(*peeked); ok {
 		f.Message = b.message
 	}

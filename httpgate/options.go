@@ -70,9 +70,8 @@ func Exempt(exempt func(*http.Request) bool) Option {
 
 // Paths reports requests by path, for Exempt. A path that ends in a slash covers
 // all below it. A request is reported if its path is under one of them as it is
-// written, before and after its percent-encoding is decoded, and as the most permissive server would read it, with "..",
-// ";" and "\" resolved: writing a path in another way exempts no request. Of a path that needs to be resolved and has an
-// encoding that it does not need, servers have too many readings, and none is reported.
+// written, before and after its percent-encoding is decoded, and as every server would read it, whether or not that resolves
+// "..", ";", "\" and encoded slashes: writing a path in another way exempts no request.
 func Paths(paths ...string) func(*http.Request) bool {
 	exact := map[string]bool{}
 	var trees []string
@@ -89,11 +88,8 @@ func Paths(paths ...string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		// As it is written first: for nearly all requests that is enough, and to resolve a path takes longer.
 		path := r.URL.Path
-		if !under(path) {
-			return false
-		}
-		means := urlpath.Canonical(path)
-		return under(means) && (r.URL.RawPath == "" || means == path && under(r.URL.RawPath))
+		return under(path) && (r.URL.RawPath == "" || under(r.URL.RawPath)) && under(urlpath.Canonical(path)) &&
+			!slices.ContainsFunc(urlpath.Others(r.URL.Path, r.URL.RawPath), func(other string) bool { return !under(other) })
 	}
 }
 
@@ -156,15 +152,14 @@ func Kinds(f func(*http.Request) (kind string, cancel bool)) Option {
 
 // ByPath gives objectives by path, for Objectives. A path that ends in a slash covers all
 // below it; of several that cover a request the longest counts. What no path covers, and
-// an objective that is not above 0, is left to the gate's. Paths are compared as the most
-// permissive server would read them, with "..", ";" and "\" resolved.
+// an objective that is not above 0, is left to the gate's; so is a path that servers read in
+// several ways, such as /reports/..%2fa, if these have different objectives.
 func ByPath(objectives map[string]time.Duration) func(*http.Request) time.Duration {
 	known := make(map[string]time.Duration, len(objectives))
 	for _, path := range slices.Sorted(maps.Keys(objectives)) {
 		known[urlpath.Canonical(path)] = objectives[path]
 	}
-	return func(r *http.Request) time.Duration {
-		path := urlpath.Canonical(r.URL.Path)
+	of := func(path string) time.Duration {
 		if d, ok := known[path]; ok {
 			return d
 		}
@@ -174,6 +169,15 @@ func ByPath(objectives map[string]time.Duration) func(*http.Request) time.Durati
 			}
 		}
 		return 0
+	}
+	return func(r *http.Request) time.Duration {
+		d := of(urlpath.Canonical(r.URL.Path))
+		for _, other := range urlpath.Others(r.URL.Path, r.URL.RawPath) {
+			if of(other) != d {
+				return 0
+			}
+		}
+		return d
 	}
 }
 

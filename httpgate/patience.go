@@ -28,7 +28,9 @@ type Patience struct {
 	// Blocked is how long in all the handler may wait for a client to read what it
 	// writes, beyond 2 KiB or with a flush, before the request gives its slot back: the answer is
 	// made, and only its way takes time. While others wait for a slot, one wait of a fiftieth of
-	// that is enough. And how long in all it may wait for the client to send
+	// that is enough. A handler that goes on to compute what it writes next does that without a
+	// slot, as nothing of an answer that has begun can be refused: it should have computed all
+	// before it writes, or do the rest in spillgate.Gate.Do. And how long in all it may wait for the client to send
 	// a body that was not read before: the request gives its slot back, and takes one
 	// again for what follows the end of the body, or is refused then. A request whose like was
 	// answered before the end of its body in the last ten minutes keeps its slot: its work does

@@ -137,6 +137,53 @@ func TestStreamsAreRefusedWhenTheyGoOn(t *testing.T) {
 	}
 }
 
+// A caller that ends an answer which has been flushed says nothing about the server: its work was to begin the answer. One
+// that leaves before that gave up.
+func TestStreamsThatTheirCallerEnds(t *testing.T) {
+	for _, flushes := range []bool{true, false} {
+		for _, major := range []int{1, 2} {
+			gate := newGate(t, oneSlot(), nil)
+			began := make(chan struct{})
+			s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if flushes {
+					_, _ = io.WriteString(w, "token")
+					_ = http.NewResponseController(w).Flush()
+				}
+				close(began)
+				<-r.Context().Done()
+			}), HoldStreams(time.Hour)))
+			ctx, leave := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, "GET", s.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				<-began
+				if !flushes {
+					leave()
+				}
+			}()
+			resp, err := (&http.Client{Transport: base(t, major)}).Do(r)
+			if err == nil {
+				if _, err := io.ReadFull(resp.Body, make([]byte, len("token"))); err != nil {
+					t.Error(err)
+				}
+				leave()
+				resp.Body.Close()
+			}
+			leave()
+			want := work.Ignored
+			if flushes {
+				want = work.Released
+			}
+			eventually(t, "the request to leave", func() bool { return gate.Stats().Running == 0 })
+			if served := gate.Stats().Served; served[want] != 1 {
+				t.Errorf("HTTP/%d, flushed %v: outcomes %v, expected one %v", major, flushes, served, want)
+			}
+		}
+	}
+}
+
 // Frameworks that ask the writer, and not the context, learn that a client has gone.
 func TestTheWriterTellsThatTheClientLeft(t *testing.T) {
 	began, told := make(chan struct{}), make(chan struct{})

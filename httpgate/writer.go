@@ -390,6 +390,8 @@ func (w *writer) failed() bool {
 // result says how the request ended.
 func (w *writer) result(returned bool) work.Outcome {
 	switch {
+	case w.slow != nil && w.slow.stream != nil && w.in.Err() == context.Canceled && w.in.r.Context().Err() != nil:
+		return work.Released // a stream that its caller ended: the work was to begin it
 	case !returned:
 		return work.Ignored
 	case w.chosen:

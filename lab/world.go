@@ -90,7 +90,8 @@ simulator. With several seeds the counts are means, and the latencies are the wo
 The exit code is 0 if the world was played, whatever came of it, and 1 if the file has
 mistakes. All of them are printed.`,
 		Example: `  spillgate lab world examples/worlds/double.yaml
-  spillgate lab world my.yaml --policy spillgate,semaphore:8:16,none --seeds 5 --out out/my`,
+  spillgate lab world my.yaml --policy spillgate,semaphore:8:16,none \
+      --seeds 5 --out out/my`,
 		Args: func(_ *cobra.Command, args []string) error {
 			var mistakes []error
 			if len(args) != 1 {

@@ -45,6 +45,7 @@ type requestBody struct {
 	closed   sync.Once                // over HTTP/2: a body takes one Close at a time
 	onBreak  func()                   // called when it is broken off, nil: nothing
 	reaches  atomic.Pointer[upstream] // which waits for the end of the body, nil: none does
+	stuck    atomic.Int64             // mono.Time since when what came is not taken; 0: the client is waited for
 }
 
 // serverLingers is how much is left of a body of known length when net/http keeps its connection for a while by itself.
@@ -82,7 +83,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		_ = b.breakOff()
 		return 0, errBodyClosed
 	}
+	b.stuck.Store(0)
 	n, err := b.body.Read(p)
+	b.stuck.Store(int64(live.Now()))
 	// A reader that knows the length may not read up to the end.
 	left := b.left.Load()
 	last := left > 0 && left <= int64(n)
@@ -94,7 +97,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		cleanTrailers(b.trailers, b.trusted)
 		b.whole.Store(true)
 		if u := b.reaches.Swap(nil); u != nil {
-			u.asks(live.Now())
+			now := live.Now()
+			u.asks(now, now)
 		}
 	}
 	if err != nil && err != io.EOF && !b.broken.Load() {

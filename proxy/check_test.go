@@ -106,7 +106,7 @@ func TestChecksAndAnswers(t *testing.T) {
 	if _, back := h.note(9, 8, wellDone, yes); back {
 		t.Error("an answer brought back what fails its checks")
 	}
-	if _, due, _ := h.look(1<<60, false); due || h.take(1<<60, false) {
+	if _, due, _ := h.look(1<<60, false); due || h.take(1<<60, false) != nothingElse {
 		t.Error("a probe of an upstream that fails its checks")
 	}
 }

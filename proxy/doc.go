@@ -93,9 +93,8 @@
 // http.Server and waits with little memory until its client says something (parking).
 //
 // Kept connections. An HTTP/1 server without TLS that has a process for each connection may
-// leave a request on a new connection unread while requests on kept ones are answered. While
-// that is so, connections are not kept (keeping). Neither are they after the server closed one
-// under a request.
+// leave a request on a new connection unread while requests on kept ones are answered. From then on as many connections are
+// kept as the server has processes (keeping). None is kept after the server closed one under a request.
 //
 // Clients. Limits.Requests bounds the requests inside, and a single client to half of them;
 // Limits.ClientConnections and Limits.ClientRequests bound what one client may have

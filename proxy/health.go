@@ -118,7 +118,6 @@ type health struct {
 	probe  mono.Time     // not before
 	pause  time.Duration // between probes
 	glance mono.Time     // not before; of what is out because it is silent
-	claim  claim         // on the next request that is sent
 	checks int           // in a row: good ones, or as a negative number bad ones
 	ill    bool          // it fails its checks, and is out until they are good
 	why    cause         // of out
@@ -196,7 +195,7 @@ func (h *health) leave(now mono.Time, why cause) {
 	} else {
 		h.pause = h.rule.Pause
 	}
-	h.out, h.why, h.said, h.since, h.probe, h.glance, h.claim = true, why, why != tooLate, now, now.Add(h.pause), now.Add(h.rule.Pause), unclaimed
+	h.out, h.why, h.said, h.since, h.probe, h.glance = true, why, why != tooLate, now, now.Add(h.pause), now.Add(h.rule.Pause)
 	h.checks = min(h.checks, 0) // as many good checks bring it back as one that failed them
 	h.isOut.Store(true)
 	h.outs++
@@ -223,58 +222,47 @@ func (h *health) look(now mono.Time, mayGlance bool) (out, due bool, weight floa
 			h.weight, weight = 0, 0
 		}
 	}
-	return h.out, h.due(now, mayGlance) != unclaimed, weight
+	return h.out, h.due(now, mayGlance) != nothingElse, weight
 }
 
-// claim is what a request is for that is about to be sent to an upstream that is out.
-type claim uint8
-
-const (
-	unclaimed claim = iota
-	aProbe
-	aGlance
-)
-
 // due returns what it is time for. The lock is held.
-func (h *health) due(now mono.Time, mayGlance bool) claim {
+func (h *health) due(now mono.Time, mayGlance bool) purpose {
 	switch {
 	case !h.out || h.ill:
-		return unclaimed
+		return nothingElse
 	case now >= h.probe:
 		return aProbe
 	case mayGlance && h.why == silent && now >= h.glance:
 		return aGlance
 	}
-	return unclaimed
+	return nothingElse
 }
 
-// take claims the probe or the glance that is due, and reports false if another request has it.
-func (h *health) take(now mono.Time, mayGlance bool) bool {
+// take claims the probe or the glance that is due, for one request. It returns nothingElse if another one has it.
+func (h *health) take(now mono.Time, mayGlance bool) purpose {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	due := h.due(now, mayGlance)
-	if due == unclaimed {
-		return false
+	if due == nothingElse {
+		return due
 	}
 	if due == aProbe {
 		h.probe = now.Add(h.pause)
 	}
-	h.claim, h.glance = due, now.Add(h.rule.Pause)
-	return true
+	h.glance = now.Add(h.rule.Pause)
+	return due
 }
 
-// probes notes that a request is sent, and reports whether it is a glance. A probe that was claimed and is sent costs a
+// probes notes that a request is sent for what it claimed, and reports whether it is a glance. A probe that is sent costs a
 // request where no answer, or a late one, is expected: if it is answered well, the pause counts no more.
-func (h *health) probes(now mono.Time) (glance bool) {
-	if !h.isOut.Load() {
+func (h *health) probes(now mono.Time, what purpose) (glance bool) {
+	if what == nothingElse || !h.isOut.Load() {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	claimed := h.claim
-	h.claim = unclaimed
-	if claimed != aProbe {
-		return claimed == aGlance
+	if what == aGlance {
+		return true
 	}
 	switch h.why {
 	case silent:
@@ -297,7 +285,7 @@ type judged struct {
 func (j *judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := live.Now()
 	call := (*j.u.calls.Load()).RoundTrip
-	if j.u.health.probes(began) && mayTwice(r) {
+	if j.u.health.probes(began, claimOf(r).at(j.u)) && mayTwice(r) {
 		call = j.u.glancing(call)
 	}
 	answered := j.u.asked(r, began)

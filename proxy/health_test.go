@@ -54,11 +54,11 @@ func TestHealth(t *testing.T) {
 		t.Errorf("due %v, weight %v", due, weight)
 	}
 	pass(8 * time.Second)
-	if out, due, _ := h.look(at, false); !out || !due || !h.take(at, false) || h.take(at, false) {
+	if out, due, _ := h.look(at, false); !out || !due || h.take(at, false) == nothingElse || h.take(at, false) != nothingElse {
 		t.Error("expected one probe when the pause is over")
 	}
 	// It led nowhere, so there is another.
-	if pass(8 * time.Second); !h.take(at, false) {
+	if pass(8 * time.Second); h.take(at, false) == nothingElse {
 		t.Error("a probe that never ended keeps the upstream out")
 	}
 	// What was sent before it was put out says nothing new.

@@ -23,11 +23,17 @@ import (
 //	 ▲ ▲                                                                │ no connection is kept
 //	 │ └──── after a pause that doubles ── it stays silent: long work ──┤
 //	 │                                                                  │ it is answered
-//	 └────── after a pause that doubles ◀── part: none is kept ◀────────┘
+//	 └── after a second, then a minute ◀── part: as many are kept as    ┘
+//	                                       were answered before the trial: the processes
+//
+// So while no more requests are under way than there are processes, connections are kept; with the first one beyond
+// that, whichever ends next is closed, and its process takes the one that waits. A new connection that is answered although
+// as many that were there before it are still open shows that there are more processes: of a server with a thread for each,
+// where one slow answer looked like a process that was missing, or of one that has started some.
 //
 // A server may also close a kept connection without a word, after an idle time that only it knows:
 // a request that is sent at that moment fails, and if it may not be executed twice, its client gets
-// 502. Such a failure leads to part at once (stale).
+// 502. Such a failure leads to part at once (stale), in which none is kept, for a time that doubles.
 //
 // A trial that was wrong costs some connections that are made anew, and is tried again at
 // growing distances.
@@ -38,14 +44,18 @@ type keeping struct {
 
 	phase    phase
 	until    mono.Time     // when try or part ends
+	most     int           // connections that are kept in part; negative: none
 	asked    mono.Time     // the latest request of those that a trial is for
+	tried    int           // links that were answered before the trial
 	earliest mono.Time     // when the next trial may begin
 	parted   time.Duration // how long the last part was; 0: none lately
+	parting  mono.Time     // when that ended
 	doubted  time.Duration // how long the last pause after a wrong trial was; 0: none since a right one
 
 	silent  []*link       // asked and never answered, in the order of their requests
 	heard   int           // links that were answered, and are open
 	answers int           // on all links so far
+	ends    int           // of links so far
 	takes   time.Duration // mean of answers on links that were kept; at first that of the first answer
 }
 
@@ -59,8 +69,8 @@ const (
 )
 
 const (
-	// firstParting and longestParting bound how long connections are not kept after a trial
-	// that was right. A connection made anew costs some 100 µs of each side, so a second is
+	// firstParting and longestParting bound how long not all connections are kept, after a trial that was right and after
+	// one that was closed under a request. A connection made anew costs some 100 µs of each side, so a second is
 	// not dear; a minute is after what time a server may be another one.
 	firstParting, longestParting = time.Second, time.Minute
 	// firstDoubt is how many times patience no trial is made after one that was wrong, and
@@ -80,6 +90,8 @@ const (
 type link struct {
 	asked   mono.Time // when a request began that has no answer yet; 0: none has
 	answers int       // keeping.answers then
+	before  int       // links that were open when the first request began, and
+	ends    int       // keeping.ends then
 	heard   bool      // it was answered
 	ended   bool
 }
@@ -88,8 +100,20 @@ type link struct {
 func (k *keeping) ask(now mono.Time, l *link) {
 	l.asked, l.answers = now, k.answers
 	if !l.heard && !l.ended {
+		l.before, l.ends = k.heard+len(k.silent), k.ends
 		k.silent = append(k.silent, l)
 	}
+}
+
+// more notes that more of a request is sent on l. How long that takes is its client's affair, so a new connection is not
+// silent before the last of it.
+func (k *keeping) more(now mono.Time, l *link) {
+	if l.asked == 0 || l.heard || l.ended {
+		return
+	}
+	l.asked, l.answers = now, k.answers
+	k.forget(l)
+	k.silent = append(k.silent, l)
 }
 
 // answer notes that an answer begins on l.
@@ -113,7 +137,10 @@ func (k *keeping) answer(now mono.Time, l *link) {
 	}
 	if k.phase == try && began <= k.asked {
 		k.doubted = 0
-		k.part(now)
+		k.part(now, k.tried)
+	}
+	if left := l.before - (k.ends - l.ends); k.phase == part && k.most >= 0 && left >= k.most {
+		k.most = left + 1
 	}
 }
 
@@ -121,6 +148,9 @@ func (k *keeping) answer(now mono.Time, l *link) {
 func (k *keeping) end(l *link) {
 	if l.heard && !l.ended {
 		k.heard--
+	}
+	if !l.ended {
+		k.ends++
 	}
 	l.ended = true
 	k.forget(l)
@@ -134,28 +164,41 @@ func (k *keeping) forget(l *link) {
 
 // stale notes that the server closed a kept connection under a request, or just before one was sent.
 func (k *keeping) stale(now mono.Time) {
-	if k.phase == part && now < k.until {
+	if k.phase == part && k.most < 0 && now < k.until {
 		return // a connection of before
 	}
-	k.rested(now)
-	k.part(now)
+	k.part(now, none)
 }
 
-// part begins the time without kept connections, twice as long as the last one.
-func (k *keeping) part(now mono.Time) {
-	k.parted = min(max(2*k.parted, firstParting), longestParting)
-	k.phase, k.until = part, now.Add(k.parted)
-}
-
-// rested forgets how long the last time without kept connections was, if that is long ago.
-func (k *keeping) rested(now mono.Time) {
-	if k.parted > 0 && now.Sub(k.until) > longestParting {
-		k.parted = 0
+// part begins a time in which so many connections are kept. If the last one was of late it is twice as long, or, where
+// trials were right twice, as long as it may be: what they found is corrected meanwhile.
+func (k *keeping) part(now mono.Time, most int) {
+	lately := k.parted > 0 && now.Sub(k.parting) <= longestParting
+	switch {
+	case !lately:
+		k.parted = firstParting
+	case most != none && k.most != none:
+		k.parted = longestParting
+	default:
+		k.parted = min(2*k.parted, longestParting)
 	}
+	k.phase, k.until, k.most = part, now.Add(k.parted), most
+	k.parting = k.until
 }
 
-// parts reports whether the connection of a request that is sent now is not kept.
-func (k *keeping) parts(now mono.Time) bool { return k.phase != keep && now < k.until }
+// none is keeping.most where no connection is kept.
+const none = -1
+
+// parts reports whether a connection whose request is sent, or answered, now is not kept.
+func (k *keeping) parts(now mono.Time) bool {
+	switch {
+	case now >= k.until:
+		return false
+	case k.phase == part:
+		return k.heard+len(k.silent) > k.most
+	}
+	return k.phase == try
+}
 
 // wake looks for a suspect and ends what is over. It says when to be called again, 0 for not
 // before the next ask on a new connection, and whether idle connections are to be closed
@@ -164,19 +207,20 @@ func (k *keeping) wake(now mono.Time) (again mono.Time, closeIdle bool) {
 	if k.phase != keep && now >= k.until {
 		k.conclude(now)
 	}
-	if k.phase == keep && now >= k.earliest && k.suspicious(now) {
-		k.rested(now)
-		k.phase, k.asked, k.until = try, now.Add(-k.wait()), now.Add(k.answersTake(trialAnswers, k.patience, 8*k.patience))
+	keeps := k.phase == keep || k.phase == part && !k.parts(now)
+	if keeps && now >= k.earliest && k.suspicious(now) {
+		k.phase, k.asked, k.tried = try, now.Add(-k.wait()), k.heard
+		k.until = now.Add(k.answersTake(trialAnswers, k.patience, 8*k.patience))
 	}
 	switch {
 	case k.phase == try:
 		return min(k.until, now.Add(k.wait()/2)), true
-	case k.phase == part:
+	case k.phase == part && k.most < 0:
 		return k.until, true
 	case len(k.silent) == 0:
 		return 0, false
 	}
-	return max(now.Add(k.wait()/2), k.earliest), false
+	return max(now.Add(k.wait()/2), k.earliest), k.parts(now)
 }
 
 // conclude ends a trial that was wrong, or the time without kept connections.

@@ -70,39 +70,73 @@ func TestKeepingFreesAProcess(t *testing.T) {
 	s.want("after another answer", try)
 	s.k.answer(s.now, waits)
 	s.want("after its answer", part)
-	s.pass(firstParting)
-	if _, closeIdle := s.k.wake(s.now); closeIdle {
-		t.Error("idle connections are closed although they are kept again")
+	s.k.end(waits)
+	if s.k.parts(s.now) {
+		t.Error("of as many connections as there are processes one is not kept")
 	}
+	next := &link{}
+	s.k.ask(s.now, next) // and has no process
+	if again, closeIdle := s.k.wake(s.now); !closeIdle || again == 0 || !s.k.parts(s.now) {
+		t.Errorf("of more connections than processes all are kept: again at %v, idle ones closed: %v", again, closeIdle)
+	}
+	s.k.end(b)
+	s.k.answer(s.now, next)
+	if _, closeIdle := s.k.wake(s.now); closeIdle || s.k.parts(s.now) {
+		t.Error("connections are closed with none too many")
+	}
+	s.pass(firstParting)
+	s.k.ask(s.now, &link{})
+	s.k.wake(s.now)
 	s.want("after a second", keep)
 }
 
-// Again within a minute, connections are not kept for twice as long; later, as at first.
-func TestKeepingPartsForLonger(t *testing.T) {
-	s := newKeptScene(t)
-	right := func() time.Duration {
-		a, waits := &link{}, &link{}
-		s.serve(time.Millisecond, a)
-		s.k.ask(s.now, waits)
-		for range 10 {
-			s.serve(time.Millisecond, a)
-		}
-		s.k.wake(s.now)
-		s.want("a trial", try)
-		s.k.answer(s.now, waits)
-		s.want("a trial that was right", part)
-		took := s.k.until.Sub(s.now)
-		s.k.end(a)
-		s.k.end(waits)
-		s.pass(took)
-		s.k.wake(s.now)
-		return took
+// A slow answer of a server with a thread for each connection looks like a process that is missing. The next connections that
+// are answered while as many others are open show that none is.
+func TestKeepingFindsMoreProcesses(t *testing.T) {
+	s, a, b, slow := newKeptScene(t), &link{}, &link{}, &link{}
+	s.serve(2*time.Millisecond, a, b)
+	s.k.ask(s.now, slow)
+	s.serve(2*time.Millisecond, a, b, a, b, a, b)
+	s.k.wake(s.now)
+	s.want("with a slow answer", try)
+	s.k.end(b)
+	s.k.answer(s.now, slow)
+	if s.k.phase != part || s.k.most != 2 {
+		t.Fatalf("phase %d with at most %d connections, want %d and 2", s.k.phase, s.k.most, part)
 	}
-	for _, c := range []struct{ after, want time.Duration }{{0, time.Second}, {0, 2 * time.Second}, {time.Second, 4 * time.Second}, {2 * time.Minute, time.Second}} {
-		s.pass(c.after)
-		if got := right(); got != c.want {
-			t.Errorf("%v after the last time: parted for %v, want %v", c.after, got, c.want)
+	late := &link{}
+	s.k.ask(s.now, late)
+	s.k.end(slow) // whose process it may have
+	s.k.end(a)
+	s.k.answer(s.now, late)
+	if s.k.most != 2 {
+		t.Errorf("at most %d connections after one that was answered when others had ended, want 2", s.k.most)
+	}
+	s.serve(2*time.Millisecond, &link{}) // the second one that is open
+	for n := 3; n < 10; n++ {
+		s.serve(2*time.Millisecond, &link{})
+		if s.k.most != n || s.k.parts(s.now) {
+			t.Errorf("at most %d connections after %d were answered at once, and a request parts: %v; want %d and false", s.k.most, n, s.k.parts(s.now), n)
 		}
+	}
+}
+
+// What holds for some connections is asked again if a new one is silent although there are no more: another program has
+// some of the processes.
+func TestKeepingFindsFewerProcesses(t *testing.T) {
+	s, a, b, waits := newKeptScene(t), &link{}, &link{}, &link{}
+	s.k.phase, s.k.until, s.k.most = part, s.now.Add(longestParting), 3
+	s.serve(2*time.Millisecond, a, b)
+	s.k.ask(s.now, waits)
+	for range 5 {
+		s.serve(2*time.Millisecond, a, b)
+	}
+	s.k.wake(s.now)
+	s.want("with a silent one", try)
+	s.k.end(a)
+	s.k.answer(s.now, waits)
+	if s.k.phase != part || s.k.most != 2 {
+		t.Errorf("phase %d with at most %d connections, want %d and 2", s.k.phase, s.k.most, part)
 	}
 }
 
@@ -128,6 +162,28 @@ func TestKeepingLeavesLongWorkAlone(t *testing.T) {
 	}
 	if trials == 0 {
 		t.Error("no trial")
+	}
+}
+
+// A client that sends a long body, slowly, on a new connection does not make the server one of few processes; that the
+// answer does not come after it may.
+func TestKeepingLeavesUploadsAlone(t *testing.T) {
+	s, a, upload := newKeptScene(t), &link{}, &link{}
+	s.serve(time.Millisecond, a)
+	s.k.ask(s.now, upload)
+	for range 200 {
+		s.serve(time.Millisecond, a, a, a, a, a)
+		s.k.more(s.now, upload)
+		s.k.wake(s.now)
+		s.want("during an upload", keep)
+	}
+	s.serve(time.Millisecond, a, a, a, a, a, a, a, a, a, a)
+	s.k.wake(s.now)
+	s.want("after it", try)
+	s.k.answer(s.now, upload)
+	s.k.more(s.now, upload) // the end of a body after the answer
+	if len(s.k.silent) != 0 {
+		t.Error("a connection that was answered is silent")
 	}
 }
 

@@ -64,6 +64,13 @@ func (k *keeper) sent(r *http.Request) *http.Request {
 	return &last
 }
 
+// keeps reports whether a connection is kept whose answer has ended.
+func (k *keeper) keeps() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.policy.parts(live.Now())
+}
+
 // wake is called by the timer.
 func (k *keeper) wake() {
 	k.mu.Lock()
@@ -105,6 +112,7 @@ type watchedConn struct {
 	keeper *keeper
 	line   link        // with the lock of the keeper
 	asked  atomic.Bool // something was sent since something came
+	heard  atomic.Bool // something came
 	closed atomic.Bool
 }
 
@@ -127,6 +135,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 		c.keeper.cut.Store(int64(live.Now()))
 	}
 	if n > 0 && c.asked.Load() && c.asked.Swap(false) {
+		c.heard.Store(true)
 		c.keeper.mu.Lock()
 		c.keeper.policy.answer(live.Now(), &c.line)
 		c.keeper.mu.Unlock()
@@ -168,10 +177,15 @@ func (c *watchedConn) CloseWrite() error {
 }
 
 func (c *watchedConn) ask() {
+	k := c.keeper
 	if c.asked.Load() || c.asked.Swap(true) {
+		if !c.heard.Load() {
+			k.mu.Lock()
+			k.policy.more(live.Now(), &c.line)
+			k.mu.Unlock()
+		}
 		return
 	}
-	k := c.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.policy.ask(live.Now(), &c.line)

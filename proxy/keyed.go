@@ -87,20 +87,24 @@ func connect(l Limits, u Upstream, scheme string, objective time.Duration) (*con
 		c.keeper = newKeeper(objective, c.CloseIdleConnections)
 		dial = c.keeper.dialer(dial)
 	}
-	c.current.Store(newWays(l, scheme, host, dial, first))
+	var keep func() bool
+	if c.keeper != nil {
+		keep = c.keeper.keeps
+	}
+	c.current.Store(newWays(l, scheme, host, dial, keep, first))
 	renew := func() ([]any, error) {
 		t, err := u.client()
 		if err != nil {
 			return nil, err
 		}
-		c.current.Swap(newWays(l, scheme, host, dial, t)).leave()
+		c.current.Swap(newWays(l, scheme, host, dial, keep, t)).leave()
 		return reread.Expiry(t), nil
 	}
 	return c, reread.New("certificates", []string{u.CA, u.Cert, u.Key}, renew, "upstream", u.label()), nil
 }
 
-// newWays returns the ways to a server at a host and port.
-func newWays(l Limits, scheme, host string, dial dialer, tlsConfig *tls.Config) *ways {
+// newWays returns the ways to a server at a host and port. keep is http1.Config.Keep.
+func newWays(l Limits, scheme, host string, dial dialer, keep func() bool, tlsConfig *tls.Config) *ways {
 	w := &ways{}
 	if scheme == "h2c" {
 		w.two = newTransport(l, scheme, dial, tlsConfig)
@@ -108,7 +112,7 @@ func newWays(l Limits, scheme, host string, dial dialer, tlsConfig *tls.Config) 
 	}
 	cfg := http1.Config{
 		Dial:   func(ctx context.Context) (net.Conn, error) { return dial(ctx, "tcp", host) },
-		Header: int64(l.AnswerHeader), Response: l.Response, Continue: continueAfter, Idle: idleConnections, IdleTime: l.IdleTimeout,
+		Header: int64(l.AnswerHeader), Response: l.Response, Continue: continueAfter, Idle: idleConnections, IdleTime: l.IdleTimeout, Keep: keep,
 	}
 	if scheme == "https" {
 		w.two = newTransport(l, scheme, dial, tlsConfig)

@@ -283,12 +283,13 @@ func (s *stay) readAhead(b []byte) (int, error) {
 	return s.placed.readBy(b, func(b []byte) (int, error) { return s.ahead.read(s.placed.Conn, b) })
 }
 
-// look sees whether a connection begins as one of HTTP/2 does, which is never parked, and
-// how it ends so far.
+// look sees whether a connection begins as one of HTTP/2 does, which is never parked, how
+// it ends so far, and how requests are framed.
 func (s *stay) look(b []byte) {
 	if len(b) == 0 || s.http2.Load() {
 		return
 	}
+	s.framing.see(b)
 	if len(s.start) < len("PRI") {
 		s.start = append(s.start, b[:min(len(b), len("PRI")-len(s.start))]...)
 		s.http2.Store(string(s.start) == "PRI")

@@ -172,6 +172,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own.begin()
 	defer own.end()
 	own.holds(r)
+	w = own.lastIfTwice(w, r)
 	s := p.state.Load()
 	if s.cfg.Access.Path == "" {
 		p.limit(s, own, w, r, nil)
@@ -231,6 +232,7 @@ func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *acces
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
+	r = mayClaim(s.upstreams, r)
 	if s.classes == nil && len(p.exits) == 0 || s.exempts(r) {
 		p.handler.ServeHTTP(w, r)
 		return

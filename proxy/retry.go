@@ -50,7 +50,7 @@ func (u *upstream) again(w http.ResponseWriter, r *http.Request, what kind) bool
 	if len(all) < 2 {
 		return false
 	}
-	other := least(all, u, false)
+	other := least(all, u, claimOf(r), false)
 	if other == u {
 		return false
 	}

@@ -133,6 +133,7 @@ type placed struct {
 	serving atomic.Int32 // requests that run
 	unread  atomic.Bool  // nothing more is read
 	lingers atomic.Bool  // see Close
+	framing framing
 
 	// With the lock of the room.
 	at      *list.Element // in quiet; nil while requests run, or when it left
@@ -164,6 +165,7 @@ func (c *placed) end() {
 		return
 	}
 	c.serving.Add(-1)
+	c.framing.fresh.Store(true)
 	r := c.room
 	r.mu.Lock()
 	c.running--

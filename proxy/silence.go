@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -18,7 +19,8 @@ import (
 //	sent: 1 2 3 … n          n is Health.Failures or more, and the first is older than two objectives and a second:
 //	      └── no answer ──▶   it is put out once the others have given Health.Failures answers each, in the mean
 //
-// A request is sent when its body is, which a client may take any time for. What is slow by nature, such as long polls, is
+// A request is sent when its body is, which a client may take any time for, or when the upstream has taken no more of the
+// body for as long as a silence is: see uptake. What is slow by nature, such as long polls, is
 // slow at the other upstreams too: that so many of their answers come before one of its own is no chance. If it was, the next
 // answer that is no failure brings the upstream back. Its methods may be called at once from any goroutine.
 type silence struct {
@@ -35,12 +37,17 @@ const (
 	silentFor = 2
 )
 
-// asks notes that a request is sent, and returns how many were, with it, since the last answer, and since when.
-func (s *silence) asks(now mono.Time) (n int64, since mono.Time) {
+// asks notes that a request was sent at an instant.
+func (s *silence) asks(sent mono.Time) {
 	if s.since.Load() == 0 {
-		s.since.CompareAndSwap(0, int64(now))
+		s.since.CompareAndSwap(0, int64(sent))
 	}
-	return s.sent.Add(1), mono.Time(s.since.Load())
+	s.sent.Add(1)
+}
+
+// unanswered returns how many requests were sent since the last answer, and since when.
+func (s *silence) unanswered() (n int64, since mono.Time) {
+	return s.sent.Load(), mono.Time(s.since.Load())
 }
 
 // hears notes that an answer begins.
@@ -57,14 +64,17 @@ func (s *silence) hears() {
 // returned.
 func (u *upstream) asked(r *http.Request, now mono.Time) (answered func(bool)) {
 	b, _ := r.Body.(*requestBody)
+	var takes *uptake
 	if b == nil || b.taken {
-		u.asks(now)
+		u.asks(now, now)
 	} else {
 		b.reaches.Store(u)
+		takes = u.watchUptake(b)
 	}
 	return func(yes bool) {
 		if b != nil {
 			b.reaches.Store(nil)
+			takes.stop()
 		}
 		if yes {
 			u.silence.hears()
@@ -72,12 +82,22 @@ func (u *upstream) asked(r *http.Request, now mono.Time) (answered func(bool)) {
 	}
 }
 
-// asks notes that a request is sent to the upstream, and puts it out if it is silent.
-func (u *upstream) asks(now mono.Time) {
-	n, since := u.silence.asks(now)
+// asks notes that a request was sent to the upstream, and puts it out if it is silent.
+func (u *upstream) asks(now, sent mono.Time) {
+	u.silence.asks(sent)
+	u.suspect(now)
+}
+
+// patience is how long a silence is.
+func (u *upstream) patience() time.Duration {
+	return max(leastSilence, silentFor*u.gate.Objective())
+}
+
+// suspect puts the upstream out if it is silent.
+func (u *upstream) suspect(now mono.Time) {
+	n, since := u.silence.unanswered()
 	most := int64(u.health.rule.Failures)
-	if most < 0 || n < most || since == 0 || now.Sub(since) < max(leastSilence, silentFor*u.gate.Objective()) ||
-		u.health.isOut.Load() || !u.othersAnswer(most) {
+	if most < 0 || n < most || since == 0 || now.Sub(since) < u.patience() || u.health.isOut.Load() || !u.othersAnswer(most) {
 		return
 	}
 	if u.health.leaveFor(silent, now, u.leaves) {
@@ -112,7 +132,7 @@ var errGlance = fmt.Errorf("proxy: the upstream does not answer yet: %w", contex
 func (u *upstream) glancing(call func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		ctx, cancel := context.WithCancel(r.Context()) // which ends with the request
-		timer := time.AfterFunc(u.gate.Objective()/2, cancel)
+		timer := time.AfterFunc(cmp.Or(ruledOf(r).objective, u.gate.Objective())/2, cancel)
 		resp, err := call(r.WithContext(ctx))
 		if timer.Stop() {
 			return resp, err
@@ -120,8 +140,12 @@ func (u *upstream) glancing(call func(*http.Request) (*http.Response, error)) fu
 		if err == nil { // at that moment, and its body is cut off
 			_ = resp.Body.Close()
 			u.silence.hears()
+			what := judge(r, resp, nil)
+			if what == wellDone {
+				what = wellButLate
+			}
 			now := live.Now()
-			u.note(now, now, wellButLate)
+			u.note(now, now, what)
 		}
 		return nil, errGlance
 	}

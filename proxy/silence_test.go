@@ -3,11 +3,13 @@ package proxy
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +46,7 @@ func TestSilence(t *testing.T) {
 				all[1].silence.hears()
 			}
 			if i < asked {
-				all[0].asks(at)
+				all[0].asks(at, at)
 			}
 		}
 	}
@@ -65,21 +67,27 @@ func TestSilence(t *testing.T) {
 	}
 	at = at.Add(time.Second)
 	// A probe that is claimed and never sent is followed by one as soon; one that is sent doubles the pause.
-	if h := &all[0].health; !h.take(at, false) || h.pause != time.Second {
+	if h := &all[0].health; h.take(at, false) != aProbe || h.pause != time.Second {
 		t.Errorf("a pause of %v after a probe was claimed, expected 1 s", h.pause)
 	}
 	at = at.Add(time.Second)
-	if h := &all[0].health; !h.take(at, false) || h.probes(at) || h.pause != 2*time.Second || h.probe != at.Add(2*time.Second) {
+	if h := &all[0].health; h.take(at, false) != aProbe || h.probes(at, aProbe) || h.pause != 2*time.Second || h.probe != at.Add(2*time.Second) {
 		t.Errorf("a pause of %v after the first probe, expected 2 s", h.pause)
 	}
 	// Between probes there are glances, each a pause after what was sent last.
-	for i, tt := range []struct{ after, want bool }{{false, false}, {true, true}, {false, false}} {
+	for i, tt := range []struct {
+		after bool
+		want  purpose
+	}{{false, nothingElse}, {true, aGlance}, {false, nothingElse}} {
 		h := &all[0].health
 		if tt.after {
 			at = at.Add(time.Second)
 		}
-		if h.take(at, false) || h.take(at, true) != tt.want || h.probes(at) != tt.want || h.pause != 2*time.Second {
-			t.Errorf("step %d: expected a glance: %v", i, tt.want)
+		if got := h.take(at, false); got != nothingElse {
+			t.Errorf("step %d: %d for a request that must not glance", i, got)
+		}
+		if got := h.take(at, true); got != tt.want || h.probes(at, got) != (got == aGlance) || h.pause != 2*time.Second {
+			t.Errorf("step %d: %d, expected %d", i, got, tt.want)
 		}
 	}
 	// What it was asked before it was put out is answered: it is there again.
@@ -215,7 +223,12 @@ func TestGlances(t *testing.T) {
 
 // What waits for the end of a body waits for a client, and not for the upstream.
 func TestSilenceOfUploads(t *testing.T) {
-	u := &upstream{p: &Proxy{log: discard()}, health: health{rule: Health{Failures: 5}}}
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	u := &upstream{p: &Proxy{log: discard()}, gate: gate, health: health{rule: Health{Failures: 5}}}
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader("body"))
 	b := &requestBody{body: r.Body, hold: true}
 	b.left.Store(4)
@@ -236,6 +249,119 @@ func TestSilenceOfUploads(t *testing.T) {
 		t.Error("a body that ends after the answer counts as a request without one")
 	}
 }
+
+// A frozen upstream that gets uploads alone, longer than what the system takes for it, is found although no body ever comes
+// to its end.
+func TestFrozenUnderUploads(t *testing.T) {
+	small := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) })
+	}}
+	frozen, err := small.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close() // the system takes its connections
+	_, good := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	cfg := to("http://"+frozen.Addr().String(), "http://"+good)
+	cfg.Objective = 100 * time.Millisecond
+	cfg.Slots = Slots{Min: 64, Max: 64}
+	p := start(t, cfg)
+	c := client(t, 1, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+				r, err := http.NewRequestWithContext(ctx, "POST", p.url, io.LimitReader(endless{}, 8<<20))
+				if err != nil {
+					t.Error(err)
+				}
+				r.ContentLength = 8 << 20
+				if resp, err := c.Do(r); err == nil {
+					resp.Body.Close()
+				}
+				cancel()
+			}
+		})
+	}
+	eventually(t, "the upstream to be out", func() bool { return p.Status().Upstreams[0].Out })
+	stop()
+	await.All(t, &wg, "the clients to end")
+	if log := p.log.String(); !strings.Contains(log, "upstream out of rotation: it does not answer") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// endless reads zeros.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// A request that glances is the one that was chosen to, whatever else is sent to the upstream before it. An answer that
+// comes too late for it brings the upstream back only if it is no failure, and an objective of its own is half the wait.
+func TestGlancesAreOfOneRequest(t *testing.T) {
+	gate, err := live.NewGate(live.GateConfig{Config: admission.Config{Objective: 10 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	p := &Proxy{log: discard()}
+	u := &upstream{p: p, gate: gate, retries: &retries{}, health: health{rule: Health{Failures: 5, Pause: time.Second}}}
+	other := &upstream{p: p, gate: gate, retries: &retries{}, health: health{rule: Health{Failures: 5, Pause: time.Second}}}
+	all := []*upstream{u, other}
+	p.state.Store(&state{upstreams: all, groups: []*group{{upstreams: all}}})
+	status, takes := http.StatusInternalServerError, 100*time.Millisecond
+	var calls http.RoundTripper = roundTrip(func(r *http.Request) (*http.Response, error) {
+		select { // the context of a glance has ended when the answer comes, as where both come at once
+		case <-time.After(takes):
+		case <-r.Context().Done():
+		}
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	})
+	u.calls.Store(&calls)
+	silenced := func() *http.Request {
+		t.Helper()
+		u.health.mu.Lock()
+		u.health.out = false
+		u.health.mu.Unlock()
+		if !u.health.leaveFor(silent, live.Now(), func(result) bool { return true }) {
+			t.Fatal("not put out")
+		}
+		u.health.isOut.Store(true)
+		u.health.mu.Lock()
+		u.health.probe, u.health.glance = live.Now().Add(time.Hour), live.Now()
+		u.health.mu.Unlock()
+		r := mayClaim(all, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+		if chosen := least(all, nil, claimOf(r), true); chosen != u {
+			t.Fatal("no glance")
+		}
+		return r
+	}
+	first := silenced()
+	before := mayClaim(all, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	if _, err := (&judged{u}).RoundTrip(before); err != nil {
+		t.Errorf("a request that claimed nothing: %v", err)
+	}
+	if _, err := (&judged{u}).RoundTrip(first); err != errGlance || !u.health.out {
+		t.Errorf("a glance that was answered 500: %v, out: %v; expected no answer, and true", err, u.health.out)
+	}
+	status = http.StatusOK
+	if _, err := (&judged{u}).RoundTrip(silenced()); err != errGlance || u.health.out {
+		t.Errorf("a glance that was answered well, too late: %v, out: %v; expected no answer, and false", err, u.health.out)
+	}
+	r := silenced()
+	r = r.WithContext(context.WithValue(r.Context(), ruledKey{}, &ruled{objective: time.Hour}))
+	takes = 50 * time.Millisecond
+	if resp, err := (&judged{u}).RoundTrip(r); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("a glance within half of its own objective: %v", err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Probes of an upstream that refuses connections at once cost nothing, so their pause does not grow. One that is not
 // reached in time costs its request that time.

@@ -162,3 +162,52 @@ func TestBodiesInMemoryKeepTheConnection(t *testing.T) {
 		}
 	}
 }
+
+// A connection ends with the answer to a request whose body is framed twice, whatever answers it, and no other does.
+func TestConnectionsEndAfterTwoLengths(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hints" {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	for _, url := range []string{"http://" + addr, "h2c://" + addr} {
+		p := start(t, to(url))
+		for name, tt := range map[string]struct {
+			head string
+			last bool
+		}{
+			"both":          {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", true},
+			"the other":     {"POST / HTTP/1.1\r\nHost: x\r\ntransfer-encoding: chunked\r\nX: y\r\nCONTENT-LENGTH:5\r\n\r\n", true},
+			"with 1xx":      {"POST /hints HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", true},
+			"not proxied":   {"POST x:y HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", true},
+			"chunked":       {"POST / HTTP/1.1\r\nHost: x\r\nX-Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", false},
+			"after a plain": {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nokPOST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", false},
+		} {
+			c := connectTo(t, p.addr)
+			for _, piece := range []string{tt.head[:len(tt.head)/2], tt.head[len(tt.head)/2:], "2\r\nhi\r\n0\r\n\r\n"} {
+				fmt.Fprint(c, piece)
+				time.Sleep(time.Millisecond) // not needed; in several reads, mostly
+			}
+			answers := 1 + strings.Count(name, "after")
+			for n := range answers {
+				resp, err := http.ReadResponse(c.r, nil)
+				for err == nil && resp.StatusCode < 200 {
+					resp, err = http.ReadResponse(c.r, nil)
+				}
+				if err != nil {
+					t.Fatalf("%s, %s: %v", url, name, err)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				if n == answers-1 && resp.Close != tt.last {
+					t.Errorf("%s, %s: the answer %d is the last one: %v, expected %v", url, name, resp.StatusCode, resp.Close, tt.last)
+				}
+			}
+			if tt.last && !t.Failed() { // else it may never end
+				if _, err := c.r.ReadByte(); err != io.EOF {
+					t.Errorf("%s, %s: after the answer: %v, expected the end", url, name, err)
+				}
+			}
+		}
+	}
+}

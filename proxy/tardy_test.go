@@ -34,7 +34,7 @@ func TestTardyHealth(t *testing.T) {
 	h.leaveFor(tooLate, at, spare)
 	for i, pause := range []time.Duration{2, 4, 4, 4} {
 		at = at.Add(10 * time.Second)
-		if !h.take(at, false) || h.probes(at) || h.pause != pause*time.Second {
+		if h.take(at, false) != aProbe || h.probes(at, aProbe) || h.pause != pause*time.Second {
 			t.Errorf("probe %d: a pause of %v, expected %d s", i, h.pause, pause)
 		}
 		if left, back := h.note(at, at, wellButLate, spare); left != (i == 0) || back || !h.out {

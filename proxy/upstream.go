@@ -285,15 +285,16 @@ func (p *Proxy) choose(r *http.Request) *httpgate.Target {
 	if g == nil {
 		return nil // its group is gone this moment
 	}
-	u := least(g.upstreams, nil, g.retries.left() && g.cfg.Limits.Retries >= 0 && r.ContentLength == 0 && mayTwice(r))
+	u := least(g.upstreams, nil, claimOf(r), g.retries.left() && g.cfg.Limits.Retries >= 0 && r.ContentLength == 0 && mayTwice(r))
 	p.visitOf(r).chose(u)
 	p.logOf(r).at(u)
 	return u.target
 }
 
 // least returns the upstream to choose, which is not the one given unless there is no
-// other. mayGlance says that the request may go to one that is silent, and then to another one: see health.
-func least(all []*upstream, not *upstream, mayGlance bool) *upstream {
+// other. What the request is for at one that is out goes to claim; nil is a request that claims nothing. mayGlance says
+// that it may go to one that is silent, and then to another one: see health.
+func least(all []*upstream, not *upstream, claim *claimed, mayGlance bool) *upstream {
 	if len(all) == 1 {
 		return all[0]
 	}
@@ -313,8 +314,11 @@ func least(all []*upstream, not *upstream, mayGlance bool) *upstream {
 			continue
 		}
 		out, due, failures := u.health.look(now, mayGlance)
-		if due && u.health.take(now, mayGlance) {
-			return u
+		if due && claim != nil {
+			if what := u.health.take(now, mayGlance); what != nothingElse {
+				*claim = claimed{u, what}
+				return u
+			}
 		}
 		s := u.gate.Stats()
 		load := (float64(s.Running+s.Waiting) + failures) / float64(max(s.Limit, 1))

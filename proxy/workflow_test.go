@@ -83,6 +83,32 @@ func TestWhatRulesSay(t *testing.T) {
 	}
 }
 
+// A path that one server takes for /checkout/x and another for one below /bulk/ reaches the upstream as it is written, with
+// the rank of bulk.
+func TestWhatRulesSayOfPathsWithTwoReadings(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s [%s]", r.RequestURI, r.Header.Get("Baggage"))
+	}))
+	interactive, low := work.Interactive, work.Priority(7)
+	cfg := to("http://" + addr)
+	cfg.Rules = []classify.Rule{
+		{Match: classify.Match{Path: []string{"/checkout/"}}, Set: classify.Set{Class: &interactive}},
+		{Match: classify.Match{Path: []string{"/bulk/"}}, Set: classify.Set{Priority: &low}},
+	}
+	p := start(t, cfg)
+	for _, major := range []int{1, 2} {
+		c := client(t, major, nil)
+		for path, want := range map[string]string{
+			"/checkout/x": "spillgate.class=interactive", "/bulk/x": "spillgate.priority=7",
+			"/bulk/..%2fcheckout/x": "spillgate.priority=7", "/bulk/..;/checkout/x": "spillgate.priority=7", "/checkout/..%2Fbulk/x": "spillgate.priority=7",
+		} {
+			if _, got := ask(t, c, p.url+path); got != path+" ["+want+"]" {
+				t.Errorf("HTTP/%d: %s, expected %s [%s]", major, got, path, want)
+			}
+		}
+	}
+}
+
 // A workflow's deadline ends a request that brought none, and nothing else.
 func TestDeadlines(t *testing.T) {
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

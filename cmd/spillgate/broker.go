@@ -57,8 +57,10 @@ told. The configuration file is read again within about a second after a change,
 SIGHUP. New users and limits of topics apply at once. Certificates and files of passwords
 are looked at every ten seconds. The log names keys that need a restart.`,
 		Example: `  spillgate broker
-  spillgate broker --listen 127.0.0.1:1883 --listen nats://127.0.0.1:4222 --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
-  spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222
+  spillgate broker --listen 127.0.0.1:1883 --listen nats://127.0.0.1:4222 \
+      --admin 127.0.0.1:9092 --limit 'plant/+/telemetry rate=100 burst=20'
+  spillgate broker --node n1 --data ./n1 --at 10.0.0.1:6222 \
+      --cluster 10.0.0.1:6222,10.0.0.2:6222,10.0.0.3:6222
   spillgate broker --config spillgate.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBroker(cmd, f) },

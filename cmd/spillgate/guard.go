@@ -48,10 +48,14 @@ the server needs. The guard
 shows passwords in URLs nowhere, but other users of this machine may see command lines:
 use --password-file, the configuration file, or the server's own way (PGPASSFILE).`,
 		Example: `  spillgate guard --slo 500ms postgres://spillgate@db1/app
-  spillgate guard --slo 200ms --mode enforce --audit audit.jsonl --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
-  spillgate guard --slo 500ms opensearch://spillgate@search1:9200?tls=true --password-file pw
+  spillgate guard --slo 200ms --mode enforce --audit audit.jsonl \
+      --admin 127.0.0.1:9091 mariadb://spillgate@db2:3306 --password-file pw
+  spillgate guard --slo 500ms opensearch://spillgate@search1:9200?tls=true \
+      --password-file pw
   spillgate guard --print-setup postgres://spillgate@db1/app
-  spillgate guard --slo 500ms apache://127.0.0.1:80/run/spillgate/apache.tasks 'php-fpm://127.0.0.1:9001/status?listen=127.0.0.1:9000'
+  spillgate guard --slo 500ms \
+      apache://127.0.0.1:80/run/spillgate/apache.tasks \
+      'php-fpm://127.0.0.1:9001/status?listen=127.0.0.1:9000'
   spillgate guard --config spillgate.yaml
   spillgate guard replay audit.jsonl`,
 		Args: cobra.ArbitraryArgs,

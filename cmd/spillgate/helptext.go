@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpWidth is the widest line of help in columns, examples aside: terminals have 80.
+// helpWidth is the widest line of help in columns: terminals have 80.
 const helpWidth = 79
 
 // fitHelp has the help of cmd and of all below it fit into a terminal.

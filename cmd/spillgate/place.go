@@ -143,7 +143,8 @@ func newPlaceServe(f *placeFlags) *cobra.Command {
 whoever reaches the address. Without --nats a NATS server with JetStream is started in
 this process; several that serve at once share one with --nats.`,
 		Example: `  spillgate place serve --data ./place
-  spillgate place serve --nats nats://nats1:4222,nats://nats2:4222 --listen 127.0.0.1:9481`,
+  spillgate place serve --nats nats://nats1:4222,nats://nats2:4222 \
+      --listen 127.0.0.1:9481`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url := f.nats

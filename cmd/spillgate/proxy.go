@@ -55,7 +55,8 @@ file: a request then holds no slot while it waits for another service (the serve
 pass traceparent on). With share.order, requests that go on to other services get more
 of the slots; /.spillgate/classes at the admin address says which ones, and why.`,
 		Example: `  spillgate proxy --listen :8080 --upstream http://127.0.0.1:9000 --slo 100ms
-  spillgate proxy --listen :8080 --upstream h2c://10.0.0.1:50051 --upstream h2c://10.0.0.2:50051 --slo 20ms --admin 127.0.0.1:9090
+  spillgate proxy --listen :8080 --upstream h2c://10.0.0.1:50051 \
+      --upstream h2c://10.0.0.2:50051 --slo 20ms --admin 127.0.0.1:9090
   spillgate proxy --config spillgate.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(cmd, f) },

@@ -29,6 +29,9 @@ type Config struct {
 	Idle int
 	// IdleTime is how long such a connection is kept. 0 is as long as the server keeps it.
 	IdleTime time.Duration
+	// Keep is asked, without a lock, whether a connection is kept that no request uses any more, or none ever used. Nil is
+	// always. It does not end one that waits.
+	Keep func() bool
 }
 
 // defaultHeader is what Config.Header is when it is 0; http.Transport has the same.

@@ -365,6 +365,25 @@ func TestIdleConnectionsAreSwept(t *testing.T) {
 	}
 }
 
+// A connection that is not to be kept is closed with the end of its answer.
+func TestKeep(t *testing.T) {
+	s := serve(t, echo)
+	var keep atomic.Bool
+	c := s.client(func(cfg *Config) { cfg.Keep = keep.Load })
+	for _, kept := range []bool{false, true, false} {
+		keep.Store(kept)
+		if _, _, err := get(t, c, request(t, "GET", nil)); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		n := len(c.idle)
+		c.mu.Unlock()
+		if kept != (n == 1) {
+			t.Errorf("%d connections are kept, expected one: %v", n, kept)
+		}
+	}
+}
+
 // What belongs to TLS alone, such as tickets after a handshake, ends no idle connection.
 func TestTicketsAreSwept(t *testing.T) {
 	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))

@@ -107,6 +107,10 @@ func (c *Client) forget(w *want) bool {
 
 // put gives cn to the request that has waited longest, or keeps it.
 func (c *Client) put(cn *conn) {
+	if c.cfg.Keep != nil && !c.cfg.Keep() {
+		cn.close()
+		return
+	}
 	if out := c.keep(cn); out != nil {
 		out.close()
 	}

@@ -30,12 +30,12 @@ type asked struct{ left, began, found, over float64 }
 func settled(d discipline, draw func(*rand.Rand) float64, seed uint64, each int, rates ...float64) (after int, reach float64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var c calm
-	var all []*asked
+	var all, worked []*asked
 	now, done := 0.0, 0
 	for _, rate := range rates {
 		arrival := now + rng.ExpFloat64()/rate
 		for end := done + each; done < end; {
-			var worked []*asked
+			worked = worked[:0]
 			next, ends := arrival, -1
 			for i, a := range all {
 				if a.left > 0 {

@@ -7,9 +7,10 @@
 //
 //	/a/./b  /a//b  /a/x/../b  /a/b;v=1  \a\b   →   /a/b
 //
-// Where servers differ, the most permissive reading counts: some take a backslash for a
-// slash, and some (servlet containers) ignore the text after a semicolon. The caller has
-// decoded the percent-encoding once; a path that is encoded twice is not decoded twice.
+// Servers differ: some take a backslash or an encoded slash for a slash, some (servlet containers)
+// ignore the text after a semicolon, some resolve no dots. Canonical is the most permissive
+// reading and Others are the rest: what a path buys, such as a rank, it has to have by each.
+// The caller has decoded the percent-encoding once; a path that is encoded twice is not decoded twice.
 //
 // What this package does not do: it does not change the request that is sent to a server.
 package urlpath

@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
+// preforked plays the policy keeping in virtual time, in front of a server with a process for each connection: for two
+// seconds at half of its capacity, and then at twice that, with some slots.
+//
+//	arrivals ──▶ a slot ──▶ a kept connection, whose process serves it
+//	                   └──▶ a new one ──▶ accept queue ──▶ the process of a connection that ended
+type preforked struct {
+	k     keeping
+	now   mono.Time
+	due   dues
+	armed bool
+	rng   *rand.Rand
+
+	slots, waiting, free int
+	idle, accept         []*kept
+	from, end            mono.Time // of the overload
+
+	took        []time.Duration // of the requests in the overload, inside
+	connections int
+}
+
+// kept is a connection.
+type kept struct {
+	line   link
+	began  mono.Time // its request
+	parts  bool      // it is closed after the answer
+	served bool      // it has a process
+}
+
+const preforkService = 30 * time.Millisecond // and 3 ms in the mean
+
+func playPrefork(processes, slots int, overload time.Duration, seed uint64) *preforked {
+	s := &preforked{k: keeping{patience: 100 * time.Millisecond / 8}, now: mono.Time(time.Hour), rng: rand.New(rand.NewPCG(seed, 7)), slots: slots, free: processes}
+	s.from = s.now.Add(2 * time.Second)
+	s.end = s.from.Add(overload)
+	s.arrive(float64(processes) / (preforkService + 3*time.Millisecond).Seconds())
+	for len(s.due) > 0 {
+		next := heap.Pop(&s.due).(due)
+		if s.now = next.at; s.now >= s.end {
+			break
+		}
+		next.what()
+	}
+	slices.Sort(s.took)
+	return s
+}
+
+func (s *preforked) after(d time.Duration, what func()) { heap.Push(&s.due, due{s.now.Add(d), what}) }
+
+func (s *preforked) arrive(capacity float64) {
+	rate := capacity / 2
+	if s.now >= s.from {
+		rate = 2 * capacity
+	}
+	switch {
+	case s.slots > 0:
+		s.begin()
+	case s.waiting < 3: // else it is refused
+		s.waiting++
+	}
+	s.after(time.Duration(s.rng.ExpFloat64()/rate*float64(time.Second)), func() { s.arrive(capacity) })
+}
+
+func (s *preforked) begin() {
+	s.slots--
+	parts, c := s.k.parts(s.now), &kept{}
+	if n := len(s.idle) - 1; n >= 0 {
+		c, s.idle = s.idle[n], s.idle[:n]
+	} else {
+		s.connections++
+	}
+	c.began, c.parts = s.now, parts
+	s.k.ask(s.now, &c.line)
+	if !s.armed && len(s.k.silent) > 0 {
+		s.armed = true
+		s.after(s.k.wait(), s.wake)
+	}
+	if c.served {
+		s.after(s.service(), func() { s.answer(c) })
+		return
+	}
+	s.accept = append(s.accept, c)
+	s.serve()
+}
+
+func (s *preforked) service() time.Duration {
+	return preforkService + time.Duration(s.rng.ExpFloat64()*float64(3*time.Millisecond))
+}
+
+// serve has free processes accept connections.
+func (s *preforked) serve() {
+	for s.free > 0 && len(s.accept) > 0 {
+		c := s.accept[0]
+		s.accept = s.accept[1:]
+		s.free--
+		c.served = true
+		s.after(s.service(), func() { s.answer(c) })
+	}
+}
+
+func (s *preforked) answer(c *kept) {
+	s.k.answer(s.now, &c.line)
+	if c.began >= s.from {
+		s.took = append(s.took, s.now.Sub(c.began))
+	}
+	s.slots++
+	if c.parts || s.k.parts(s.now) {
+		s.close(c)
+	} else {
+		s.idle = append(s.idle, c)
+	}
+	if s.waiting > 0 {
+		s.waiting--
+		s.begin()
+	}
+}
+
+func (s *preforked) close(c *kept) {
+	s.k.end(&c.line)
+	s.free++
+	s.after(200*time.Microsecond, s.serve)
+}
+
+func (s *preforked) wake() {
+	s.armed = false
+	again, closeIdle := s.k.wake(s.now)
+	if again > 0 {
+		s.armed = true
+		s.after(max(again.Sub(s.now), 0), s.wake)
+	}
+	if closeIdle {
+		for _, c := range s.idle {
+			s.close(c)
+		}
+		s.idle = nil
+	}
+}
+
+// With half as many slots again as there are processes, requests take turns: none waits in the accept queue for longer than
+// the processes of others take for two answers, but for those by which the processes are counted, twice: the first count
+// holds for a second. With as many slots, no connection is made anew.
+func TestKeepingInOverload(t *testing.T) {
+	for _, tt := range []struct {
+		processes, slots int
+		late             float64 // the share of requests that take longer than 75 ms inside, in the worst of ten seeds
+		longest          time.Duration
+	}{{8, 12, 0.003, 100 * time.Millisecond}, {4, 6, 0.005, 100 * time.Millisecond}, {32, 40, 0.003, 130 * time.Millisecond}, {8, 8, 0, 75 * time.Millisecond}} {
+		for seed := range uint64(10) {
+			s := playPrefork(tt.processes, tt.slots, 8*time.Second, seed)
+			n, _ := slices.BinarySearch(s.took, 75*time.Millisecond)
+			late, longest := 1-float64(n)/float64(len(s.took)), s.took[len(s.took)-1]
+			if late > tt.late || longest > tt.longest {
+				t.Errorf("%d processes, %d slots, seed %d: %.2f %% of %d requests took longer than 75 ms, the longest %v", tt.processes, tt.slots, seed, 100*late, len(s.took), longest)
+			}
+			if tt.slots == tt.processes && s.connections > 2*tt.processes {
+				t.Errorf("%d connections with as many slots as processes (%d)", s.connections, tt.processes)
+			}
+		}
+	}
+}
+
+// due is what happens at an instant, dues all of it.
+type due struct {
+	at   mono.Time
+	what func()
+}
+
+type dues []due
+
+func (d dues) Len() int           { return len(d) }
+func (d dues) Less(i, j int) bool { return d[i].at < d[j].at }
+func (d dues) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+func (d *dues) Push(x any)        { *d = append(*d, x.(due)) }
+func (d *dues) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
+}
