@@ -28,7 +28,6 @@ type call struct {
 	permit live.Permit
 	holds  bool          // permit must be returned
 	sent   mono.Time     // with a credit, from here on it was on its way
-	came   mono.Time     // the answer, when it was read; 0: it was not
 	served time.Duration // until the answer, if the handler ran
 	out    []byte
 	err    error
@@ -134,11 +133,11 @@ func (c *call) acquire(ctx context.Context) error {
 			}
 			return err
 		}
-		if c.holds, c.came = true, 0; c.permit.Waited() > 0 {
+		if c.holds = true; c.permit.Waited() > 0 {
 			c.sent = live.Now()
 		}
-		if c.link = r.behind[c.permit.Server()]; c.link == nil {
-			c.link = client.routes.Load().behind[c.permit.Server()]
+		if c.link = r.to(c.permit.Server()); c.link == nil {
+			c.link = client.routes.Load().to(c.permit.Server())
 		}
 		if c.link != nil {
 			return nil
@@ -233,20 +232,19 @@ func (c *call) wait(ctx context.Context) bool {
 	return false
 }
 
-// answered takes the answer. It is called by the connection's reader.
-func (c *call) answered(h *response, reply *wire.Reply, body []byte) {
+// answered takes the answer, and reports whether the caller still waits for it. It is called by the connection's
+// reader; deliver follows.
+func (c *call) answered(h *response, reply *wire.Reply, body []byte) (here bool) {
 	c.link.flying.Add(-1)
-	here := c.state.CompareAndSwap(waiting, answering)
+	here = c.state.CompareAndSwap(waiting, answering)
 	c.reply, c.served = *reply, 0
 	if c.holds {
-		if c.came = live.Instant(c.link.in.now); h.status == statusOK || h.status == statusError {
-			c.served = max(c.came.Sub(c.sent), 1)
+		if h.status == statusOK || h.status == statusError {
+			c.served = max(live.Instant(c.link.in.now).Sub(c.sent), 1)
 		}
 	}
 	if !here {
-		c.settle()
-		c.recycle()
-		return
+		return false
 	}
 	if h.timed {
 		c.times = Times{Queued: h.queued, Service: h.service}
@@ -261,7 +259,7 @@ func (c *call) answered(h *response, reply *wire.Reply, body []byte) {
 			c.reply.Shed, c.reply.HasShed = wire.Shed{Reason: h.reason, Retryable: h.retryable, Pushback: refusal.Pushback}, true
 		}
 	}
-	c.done <- struct{}{}
+	return true
 }
 
 // lost ends a call whose connection is gone.
@@ -278,20 +276,25 @@ func (c *call) lost(err error) {
 	c.done <- struct{}{}
 }
 
-// settle returns the credit, and takes the new ones.
+// settle returns the credit of a call that was not answered.
 func (c *call) settle() {
+	if c.holds {
+		c.holds = false
+		c.permit.Return(0)
+	}
+}
+
+// credit returns what is to be said of the credit of a call that was answered, and false if it held none.
+func (c *call) credit() (a live.Returned, ok bool) {
 	if !c.holds {
-		return
+		return a, false
 	}
 	c.holds = false
-	if c.came == 0 {
-		c.came = live.Now()
-	}
+	a.Permit, a.Served = &c.permit, c.served
 	if c.reply.HasGrant {
-		c.permit.ReturnAt(c.came, &c.reply.Grant, c.served)
-	} else {
-		c.permit.ReturnAt(c.came, nil, c.served)
+		a.Grant = &c.reply.Grant
 	}
+	return a, true
 }
 
 // recycle keeps c for another call. No other goroutine may hold it.

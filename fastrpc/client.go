@@ -191,6 +191,14 @@ func (c *Client) route() {
 	c.routes.Store(r)
 }
 
+// to returns the connection to a server, nil if there is none.
+func (r *routes) to(s *live.Server) *link {
+	if len(r.links) == 1 && r.links[0].server == s {
+		return r.links[0] // without a look-up
+	}
+	return r.behind[s]
+}
+
 // least returns the connection with the least in flight of two, taken in turn.
 func (r *routes) least(turn uint32) *link {
 	n := uint32(len(r.links))

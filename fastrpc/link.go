@@ -17,22 +17,24 @@ import (
 
 // link is a connection to a server, from its preface to its end. One goroutine reads it.
 type link struct {
-	client  *Client
-	address string
-	conn    net.Conn
-	in      inbox
-	out     outbox
-	credits bool // the server grants them
-	frame   int  // the longest frame that the server takes, in bytes
-	server  *live.Server
-	callee  *live.Callee
-	base    wire.Grant // the last grant that came in full
-	based   bool
-	flying  atomic.Int32 // calls
-	demand  atomic.Uint32
-	lanes   []atomic.Pointer[call] // by lane
-	freed   []uint16               // lanes of answers that were read since the last look
-	pause   time.Duration          // that the server asked for
+	client   *Client
+	address  string
+	conn     net.Conn
+	in       inbox
+	out      outbox
+	credits  bool // the server grants them
+	frame    int  // the longest frame that the server takes, in bytes
+	server   *live.Server
+	callee   *live.Callee
+	base     wire.Grant // the last grant that came in full
+	based    bool
+	flying   atomic.Int32 // calls
+	demand   atomic.Uint32
+	lanes    []atomic.Pointer[call] // by lane
+	freed    []uint16               // lanes of answers that were read since the last look
+	arrived  []arrived              // answers of which the callers do not know yet
+	returned []live.Returned        // room for deliver
+	pause    time.Duration          // that the server asked for
 
 	// With the lock of out:
 	named    []bool   // methods that the server knows the numbers of
@@ -136,6 +138,7 @@ func (l *link) serve() time.Duration {
 			err = l.take(f)
 		}
 	}
+	l.deliver()
 	if errors.Is(err, ErrProtocol) {
 		l.out.last(appendText(nil, kindClose, bounded(err.Error())))
 	}
@@ -232,12 +235,48 @@ func (l *link) answer(f []byte) error {
 	}
 	l.lanes[n].Store(nil)
 	l.freed = append(l.freed, uint16(n))
-	c.answered(&h, &reply, body)
+	l.arrived = append(l.arrived, arrived{c, c.answered(&h, &reply, body)})
+	if len(l.arrived) == mostTogether {
+		l.deliver()
+	}
 	return nil
 }
 
-// collect makes the lanes free that were answered. It runs before the reader reads again.
+// arrived is a call whose answer was read, and whether its caller waits for it.
+type arrived struct {
+	call *call
+	here bool
+}
+
+// mostTogether is how many calls at most hear of their answers together: the first waits some microseconds for the last.
+const mostTogether = 64
+
+// deliver gives back the credits of the calls whose answers were read, under one lock, and wakes their callers.
+func (l *link) deliver() {
+	for _, a := range l.arrived {
+		if c, ok := a.call.credit(); ok {
+			l.returned = append(l.returned, c)
+		}
+	}
+	if len(l.returned) > 0 {
+		l.client.wallet.ReturnAll(live.Instant(l.in.now), l.returned)
+		clear(l.returned)
+		l.returned = l.returned[:0]
+	}
+	for _, a := range l.arrived {
+		if a.here {
+			a.call.done <- struct{}{}
+		} else {
+			a.call.recycle()
+		}
+	}
+	clear(l.arrived)
+	l.arrived = l.arrived[:0]
+}
+
+// collect makes the lanes free that were answered, and tells the callers. It runs before the reader reads again.
 func (l *link) collect() {
+	defer l.deliver()
 	l.out.mu.Lock()
 	l.free = append(l.free, l.freed...)
 	idle := l.draining && len(l.free) == l.unused

@@ -116,6 +116,13 @@ type Ticket struct {
 	prev, next *Ticket
 }
 
+// Reset makes t, which was replied to, a new Ticket, which keeps the memory of the old one.
+func (t *Ticket) Reset() {
+	rated := t.rated
+	rated.Reset()
+	*t = Ticket{rated: rated}
+}
+
 type state uint8
 
 const (

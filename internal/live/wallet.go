@@ -320,15 +320,40 @@ func (p *Permit) ReturnAt(now mono.Time, g *wire.Grant, served time.Duration) {
 	w := p.wallet
 	w.mu.Lock()
 	now = w.at(now)
-	if g != nil {
-		w.core.OnPart(&p.core, g.Part)
-		w.core.OnGrant(now, p.server.window, *g)
+	w.take(now, &Returned{p, g, served})
+	w.finish(now)
+}
+
+// Returned is a permit that an answer gives back.
+type Returned struct {
+	Permit *Permit
+	// Grant is that of the answer, nil if it has none.
+	Grant *wire.Grant
+	// Served is explained at Permit.Return.
+	Served time.Duration
+}
+
+// ReturnAll is ReturnAt for requests whose answers came together. Their permits are of this wallet.
+func (w *Wallet) ReturnAll(now mono.Time, answers []Returned) {
+	w.mu.Lock()
+	now = w.at(now)
+	for i := range answers {
+		w.take(now, &answers[i])
+	}
+	w.finish(now)
+}
+
+// take takes the credit and the grant of an answer. It is called with the lock held.
+func (w *Wallet) take(now mono.Time, a *Returned) {
+	p := a.Permit
+	if a.Grant != nil {
+		w.core.OnPart(&p.core, a.Grant.Part)
+		w.core.OnGrant(now, p.server.window, *a.Grant)
 	}
 	if !p.returned {
 		p.returned = true
-		w.core.Return(&p.core, served)
+		w.core.Return(&p.core, a.Served)
 	}
-	w.finish(now)
 }
 
 // at returns the instant for the core of what happened at now, which was read before the lock was taken. It is

@@ -242,6 +242,9 @@ type Request struct {
 	calls  []called
 }
 
+// Reset makes t a new Request, which keeps the memory of the old one.
+func (t *Request) Reset() { *t = Request{calls: t.calls[:0]} }
+
 type state uint8
 
 const (

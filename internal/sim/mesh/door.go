@@ -45,8 +45,9 @@ func (w *World) wakeDoorOf(p *process) {
 	p.door.OnWake(w.Now())
 	for q, ok := p.door.NextPoll(w.Now()); ok; q, ok = p.door.NextPoll(w.Now()) {
 		if l := q.Callee.(*link); !l.down {
+			tags := q.Tags // not q, which would be allocated to learn that there is none
 			w.report.Polls++
-			w.after(w.cfg.Network.Delay, event{pollAtProcess, w.newNote(note{link: l, ask: &q.Tags, life: l.to.life}), 0})
+			w.after(w.cfg.Network.Delay, event{pollAtProcess, w.newNote(note{link: l, ask: &tags, life: l.to.life}), 0})
 		}
 	}
 	w.pumpDoor(p)
@@ -115,7 +116,8 @@ func (w *World) answerPoll(n note) {
 		return
 	}
 	if r, ok := p.door.OnPoll(w.Now(), n.ask, true); ok {
-		n.told = &r
+		told := r // not r, which would be allocated where there is no answer
+		n.told = &told
 		w.after(w.cfg.Network.Delay, event{rateAtCaller, w.newNote(n), 0})
 	}
 }

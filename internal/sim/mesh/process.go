@@ -116,7 +116,7 @@ func (w *World) issue(c *call) {
 		c.task = schedule.Task{}
 	}
 	t := &c.ticket
-	*t = admission.Ticket{}
+	t.Reset()
 	t.Workflow, t.Class, t.Priority, t.Deadline = c.label, c.class, c.root.priority, c.deadline
 	t.Demand, t.Asks, t.Attempt = c.demand, c.waiter.Asked(), int(c.root.attempt)
 	t.Client, t.Owner = w.account(c.link), c
