@@ -120,13 +120,13 @@ func runFaults(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	unheard, again := p.executed(ctx)
 	r := &experiment.Result{Quick: o.Quick, Table: []*table.Table{t}}
 	r.Notes = append(r.Notes, fmt.Sprintf("%d messages were acknowledged; %d came more than once, as QoS 1 allows", acknowledged, twice))
-	if len(unheard) > 0 {
-		r.Notes = append(r.Notes, "wills that never came: "+strings.Join(unheard, "; "))
+	if len(unheard)+len(again) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("wills that never came: %s; that came more than once: %s", strings.Join(unheard, "; "), strings.Join(again, "; ")))
 	}
 	r.Ceiling("acknowledged messages that were lost", "", 0, 0, float64(lost))
 	r.Ceiling("acknowledged messages that no member got", "", 0, 0, float64(unworked))
 	r.Ceiling("wills of clients of killed nodes that never came", "", 0, 0, float64(len(unheard)))
-	r.Ceiling("wills that came more than once", "", 0, 0, float64(again))
+	r.Ceiling("wills that came more than once", "", 0, 0, float64(len(again)))
 	r.Ceiling("most released in 5 s or more, by rate and burst", "", 1, 0.1, most)
 	return r, nil
 }

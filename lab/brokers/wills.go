@@ -45,18 +45,19 @@ func (p *press) bequeath(ctx context.Context, n *node) error {
 	return nil
 }
 
-// executed returns which wills never came, and how many came more than once.
-func (p *press) executed(ctx context.Context) (lost []string, twice int) {
+// executed returns which wills never came, and which came more than once.
+func (p *press) executed(ctx context.Context) (lost, twice []string) {
 	_ = p.c.await(ctx, "the wills have come", restTime, func(context.Context) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		lost, twice = nil, 0
+		lost, twice = nil, nil
 		for i, id := range p.wills {
+			which := fmt.Sprintf("%s, QoS %d, kill %d", id, i%3, i/(3*mortals)+1)
 			switch n := p.inherited[id]; {
 			case n == 0:
-				lost = append(lost, fmt.Sprintf("%s, QoS %d, kill %d", id, i%3, i/(3*mortals)+1))
+				lost = append(lost, which)
 			case n > 1:
-				twice++
+				twice = append(twice, which)
 			}
 		}
 		return len(lost) == 0
