@@ -196,4 +196,12 @@ func TestStatementsThatEndLateBetweenLooks(t *testing.T) {
 	if f.Late != 2 || f.Timed < 2 {
 		t.Errorf("%+v, expected 2 late: of those that began since the look before and took more than 20 ms", f)
 	}
+	// One that began and ended while this look was taken is in the time of the next look as well.
+	late := row(7, "idle", -2*ms, -25*ms)
+	if f := look(late); f.Late != 1 {
+		t.Fatalf("%+v, expected 1 late", f)
+	}
+	if f := look(late); f.Late != 0 { // the session has done nothing since
+		t.Errorf("%+v, expected none: the statement was counted at the look before", f)
+	}
 }

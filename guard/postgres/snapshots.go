@@ -65,7 +65,7 @@ func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.
 			running++
 		}
 	}
-	if b.before > 0 { // else it is not known since when this was done
+	if b.before > 0 && b.ended.Known() { // else it is not known since when this was done, or for how many
 		if held < harmless {
 			held = 0
 		}
