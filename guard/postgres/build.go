@@ -148,7 +148,11 @@ func (b *builder) build(in *input) *track.Look {
 	if !in.maySignal {
 		b.tracker.Note(fmt.Sprintf("other users' sessions cannot be cancelled; missing: GRANT pg_signal_backend TO %s", quoteName(in.role)))
 	}
-	l := b.tracker.End(completed)
+	told := completed
+	if !b.ended.Known() {
+		told = 0 // what was seen is a part of it, which must not become what is normal
+	}
+	l := b.tracker.End(told)
 	f := &l.Sample.Finished
 	f.Timed, f.Late = b.late(completed)
 	if n := uint64(len(l.Late)); n > 0 {
