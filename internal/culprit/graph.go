@@ -19,7 +19,7 @@ import "github.com/spillgate/spillgate/internal/mono"
 type graph struct {
 	direct, final []float64
 	ends          []float64 // of dams: part of what the others lose that ends with the task
-	through       []float64 // of dams: what they are blamed for directly, and what those that wait for them pass on to them
+	through       []float64 // of dams: what they are blamed for directly, and what those that wait for them pass on to them, each part once
 	keeps         []float64 // part of the resource that the task keeps from the others
 	onward        []float64 // share of the task's time that it loses to others there
 	waits         []float64 // by task: the sum over resources, and gone
