@@ -75,8 +75,8 @@ func (g *graph) build(v *view, horizon float64, in intake) {
 }
 
 // passOn fills onward, waits and gone: which share of its time a task loses to others while it keeps what it is
-// blamed for. Time for which others had the processor that it needed excuses it only as far as it would have kept that for
-// less than the horizon without: who waits for a task that needs longer by itself would be late on a machine of its own as well.
+// blamed for. Time for which others had the processor that it needed excuses one that holds a lock only as far as it would have held that
+// for less than the horizon without: who waits for it would be late on a machine of its own as well.
 func (g *graph) passOn(v *view, horizon float64) {
 	g.onward, g.waits, g.gone = resized(g.onward, v.n*v.r), resized(g.waits, v.n), resized(g.gone, v.n)
 	for r := range g.queued { // what others use, they keep
@@ -104,8 +104,10 @@ func (g *graph) passOn(v *view, horizon float64) {
 		}
 	}
 	for i := range g.waits {
-		own := max(v.age[i]-v.s.Tasks[i].Starved.Seconds(), 0)
-		g.gone[i] = v.unseen(i) * max(1-own/horizon, 0)
+		if g.gone[i] = v.unseen(i); g.gone[i] > 0 && v.locks(i) {
+			own := max(v.age[i]-v.s.Tasks[i].Starved.Seconds(), 0)
+			g.gone[i] *= max(1-own/horizon, 0)
+		}
 		g.waits[i] += g.gone[i]
 	}
 	for i, sum := range g.waits {
