@@ -24,7 +24,7 @@ func ahead(k, n uint64) float64 {
 
 // usage is what one task uses of one resource.
 type usage struct {
-	now    float64 // units in use now: 1 for a lock, slots, stock; the rate of late, as what waits for a system waits for what was asked of it before
+	now    float64 // units in use now: 1 for a lock, slots, stock, rate
 	sofar  float64 // use so far: seconds of holding, stock, units consumed
 	gain   float64 // future use that a cancel frees, in the unit of sofar
 	remain float64 // seconds that the use is expected to go on

@@ -19,7 +19,6 @@ type looked struct {
 	late      []bool // counted as late already
 	waited    []time.Duration
 	got       []uint64
-	rate      []float64       // at which a task uses a System, the mean of the last few looks
 	starved   []time.Duration // by task
 	kept      []keptUse
 }
@@ -44,7 +43,7 @@ func (l *looked) reset(at mono.Time, n, r int) {
 	l.ids, l.kinds = resized(l.ids, n), resized(l.kinds, n)
 	l.late = resized(l.late, n)
 	l.waited = resized(l.waited, n*r)
-	l.got, l.rate, l.starved = resized(l.got, n*r), resized(l.rate, n*r), resized(l.starved, n)
+	l.got, l.starved = resized(l.got, n*r), resized(l.starved, n)
 	l.kept = l.kept[:0]
 }
 

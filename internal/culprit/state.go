@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 11
+const stateVersion = 10
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -87,7 +87,6 @@ func (l *looked) visit(c *codec) {
 	for i := range n * r {
 		whole(c, &l.waited[i])
 		whole(c, &l.got[i])
-		c.float(&l.rate[i])
 	}
 	l.kept = list(c, l.kept, MaxHolds, func(k *keptUse) {
 		whole(c, &k.task)

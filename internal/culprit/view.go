@@ -1,7 +1,6 @@
 package culprit
 
 import (
-	"math"
 	"time"
 )
 
@@ -11,7 +10,6 @@ type view struct {
 	s    *Sample
 	n, r int           // tasks, resources
 	dt   time.Duration // since the previous sample
-	keep float64       // part that is left since then of the rate at which a task used a System
 
 	inFlight, late, stuck int // foreground tasks
 	hogging               int // late ones that others lose time to, see explainMean
@@ -96,7 +94,6 @@ func (v *view) reset(s *Sample, before *looked, objective time.Duration) {
 	if before.any {
 		v.dt = s.At.Sub(before.at)
 	}
-	v.keep = math.Exp(-float64(v.dt) / float64(window(objective, v.dt)))
 	v.inFlight, v.late, v.stuck, v.newlyLate, v.foundLate, v.lateBefore = 0, 0, 0, 0, 0, 0
 	v.was, v.age, v.gone = resized(v.was, v.n), resized(v.age, v.n), resized(v.gone, before.tasks())
 	for i := range v.gone {
@@ -131,13 +128,6 @@ func (v *view) hold(i int, before, now *looked) {
 	span := v.span[h.Task]
 	kind := v.s.Resources[h.Resource].Kind
 	u := use(kind, h, v.s.At, v.age[h.Task], v.left[h.Task], got, span)
-	if kind == System {
-		if row := int(v.was[h.Task]); row >= 0 && int(h.Resource) < before.resources {
-			u.now += v.keep * (before.rate[row*before.resources+int(h.Resource)] - u.now)
-			u.gain = u.now * u.remain
-		}
-		now.rate[at] = u.now
-	}
 	if v.uses[i] = u; u.now > 0 {
 		now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar})
 	}
