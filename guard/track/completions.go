@@ -22,7 +22,7 @@ const lagging = 3
 // Completions turns a counter that moves in leaps into what ended between two
 // looks: the mean rate of the last second, or of the last three if that is lower, and nothing at
 // once when sessions stop that were sure to get somewhere. In the first second it tells only of sessions that were seen to get
-// somewhere: what the counter adds then was done before (thirty times as much as ended, where a load had just been and began again). The
+// somewhere: what the counter adds then was done before (nine times as much as ended, where a load had just been and began again). The
 // zero value is ready.
 type Completions struct {
 	points []point
