@@ -41,7 +41,8 @@ changes, backups and maintenance are never cancelled unless --allow names them. 
 the file of --kill-switch exists, nothing is cancelled.
 
 A changed configuration file is read within about a second, or on SIGHUP: rules, mode,
-caps and kill switch change, and what was learned stays.
+caps and kill switch change, and what was learned stays. Without a file SIGHUP changes
+nothing.
 
 --print-setup prints the statements that create a role with the least rights, or what else
 the server needs. The guard

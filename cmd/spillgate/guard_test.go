@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -55,5 +56,36 @@ func TestGuardHangup(t *testing.T) {
 			t.Fatal(err)
 		}
 		await(step.want)
+	}
+}
+
+// Without a file there is nothing to read: SIGHUP is told, and the guard goes on.
+func TestGuardHangupWithoutFile(t *testing.T) {
+	var log lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, subcommands(), []string{"guard", "--slo", "100ms", "postgres://u@127.0.0.1:1/d"}, io.Discard, &log)
+	}()
+	await := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no %q within a minute in\n%s", want, log.String())
+			}
+		}
+	}
+	await("cannot look at the server") // it runs, and listens to signals
+	// Without a listener the signal ends this process. One of the test's own keeps it, so that what fails is the test.
+	kept := make(chan os.Signal, 1)
+	signal.Notify(kept, syscall.SIGHUP)
+	defer signal.Stop(kept)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	await("SIGHUP is ignored")
+	cancel()
+	if code := <-done; code != 0 {
+		t.Errorf("exit code %d, expected 0", code)
 	}
 }

@@ -84,16 +84,19 @@ type serving struct {
 	hurry func()
 }
 
-// run runs the program until ctx or run itself ends, and looks at the file meanwhile.
+// run runs the program until ctx or run itself ends, and looks at the file meanwhile. SIGHUP never ends
+// it: a supervisor may send it to all that it runs, with or without a file.
 func (s *serving) run(ctx context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watching sync.WaitGroup
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	if s.path != "" {
-		hangup := make(chan os.Signal, 1)
-		signal.Notify(hangup, syscall.SIGHUP)
-		defer signal.Stop(hangup)
 		watching.Go(func() { config.Watch(ctx, s.path, s.first, configPoll, hangup, s.take) })
+	} else {
+		watching.Go(func() { s.ignore(ctx, hangup) })
 	}
 	if s.hurry != nil {
 		ended := make(chan struct{})
@@ -104,6 +107,18 @@ func (s *serving) run(ctx context.Context, run func(context.Context) error) erro
 	cancel()
 	watching.Wait()
 	return err
+}
+
+// ignore says of each SIGHUP that there is nothing to read, until ctx ends.
+func (s *serving) ignore(ctx context.Context, hangup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			s.log.Warn("SIGHUP is ignored: there is no configuration file to read, expected --config FILE")
+		}
+	}
 }
 
 // again waits for the second signal to stop, until the program has ended.

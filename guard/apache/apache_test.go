@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -271,25 +272,32 @@ func TestCancelPHP(t *testing.T) {
 	}
 }
 
-// CGI programs that hang end with their requests, also one that ignores SIGTERM, and the server goes on.
+// CGI programs that hang end with their requests, also one that ignores SIGTERM, and so does all that they have started, also what ignores SIGTERM
+// and has lost its parent by then. The server goes on.
 func TestCancelCGI(t *testing.T) {
 	t.Parallel()
+	const deaf = "trap '' TERM\nwhile :; do sleep 1; done\n"
 	s := serve(t, servers.ApacheConfig{Modules: []string{"cgi"}, Settings: "AddHandler cgi-script .sh\n<Directory />\n  Options +ExecCGI\n</Directory>\n",
-		Files: map[string]string{"hang.sh": "#!/bin/sh\nexec sleep 300\n", "deaf.sh": "#!/bin/sh\ntrap '' TERM\nwhile :; do sleep 1; done\n", "fast.html": "fast"}})
-	for _, name := range []string{"hang.sh", "deaf.sh"} {
-		if err := os.Chmod(filepath.Join(s.Documents(), name), 0o755); err != nil {
+		Files: map[string]string{"hang.sh": "#!/bin/sh\nexec sleep 300\n", "pipe.sh": "#!/bin/sh\nsleep 300 | cat\necho\n", "deaf.sh": "#!/bin/sh\n" + deaf,
+			"orphan.sh": "#!/bin/sh\n(" + deaf + ") >/dev/null 2>&1 &\nexec sleep 300\n", "fast.html": "fast"}})
+	for _, tt := range []struct {
+		name     string
+		programs int // at least
+		ended    bool
+	}{{"hang.sh", 1, false}, {"pipe.sh", 3, false}, {"orphan.sh", 2, false}, {"deaf.sh", 1, true}} {
+		if err := os.Chmod(filepath.Join(s.Documents(), tt.name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		path := "/" + name
+		path := "/" + tt.name
 		a := s.get(path)
 		var programs []string
 		l := s.until(t, "program", func(l *track.Look) bool {
 			for i := range l.Sessions {
 				if l.Sessions[i].Application == path {
-					programs = children(l.Sessions[i].Process)
+					programs = descendants(fmt.Sprint(l.Sessions[i].Process))
 				}
 			}
-			return len(programs) == 1
+			return len(programs) >= tt.programs
 		})
 		time.Sleep(50 * time.Millisecond) // until the shell has read its script, most probably
 		if ok, err := s.source.Act(t.Context(), tasks(l, path)[0].ID, culprit.Statement); !ok || err != nil {
@@ -298,9 +306,9 @@ func TestCancelCGI(t *testing.T) {
 		if r := s.answered(t, a); r.status != 503 {
 			t.Errorf("%s: %+v", path, r)
 		}
-		s.until(t, "end of the request and of its program", func(l *track.Look) bool { return len(tasks(l, path)) == 0 && !runs(programs[0]) })
+		s.until(t, "end of the request and of its programs", func(l *track.Look) bool { return len(tasks(l, path)) == 0 && !slices.ContainsFunc(programs, runs) })
 		log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
-		if got := strings.Contains(string(log), "did not end"); got != (name == "deaf.sh") {
+		if got := strings.Contains(string(log), "did not end"); got != tt.ended {
 			t.Errorf("%s: the process was ended: %v; the log is %s", path, got, log)
 		}
 		for range 3 {
@@ -311,10 +319,13 @@ func TestCancelCGI(t *testing.T) {
 	}
 }
 
-// children returns the processes that one has started.
-func children(pid int64) []string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
-	return strings.Fields(string(text))
+// descendants returns the processes that one has started, and those that these have.
+func descendants(pid string) (all []string) {
+	text, _ := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+	for _, child := range strings.Fields(string(text)) {
+		all = append(append(all, child), descendants(child)...)
+	}
+	return all
 }
 
 // runs reports whether a process is there, and not only its end.

@@ -49,6 +49,7 @@ type known struct {
 	runs   bool
 	text   string
 	parsed statement.Statement
+	key    track.Key // of its task at the look before, if it had one
 	look   uint64
 }
 
@@ -242,6 +243,11 @@ func (b *builder) task(v *view, r *sessionRow) {
 	case long && (short || v.blocks[r.id]):
 		began, background = whole, short
 	}
+	if old != nil && k.key != key && v.oldFor(trx) > v.at.Sub(b.before) { // it did that in the transaction that has become old
+		b.tracker.Rename(k.key, key)
+	}
+	k.key = key
+	b.known[r.id] = k
 	e := b.tracker.Task(key, began)
 	v.entries[r.id] = e
 	t, s := b.tracker.At(e)

@@ -65,14 +65,15 @@ func (v *view) oldFor(t *transactionRow) time.Duration {
 }
 
 // keeps enters the old snapshots and returns who keeps most that nobody else does, nil if
-// nobody does, and for how long at most.
+// nobody does, and for how long at most. Statements such as begin and end all the time have snapshots too, which are not worth an
+// entry: what many of them keep would count as usual.
 func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration) {
 	var made []uint64
 	var entries []*track.Entry
 	var of []*transactionRow
 	for i := range v.transactions {
 		t := &v.transactions[i]
-		if k, e := v.old[t.session], v.entries[t.session]; k != nil && e != nil {
+		if k, e, r := v.old[t.session], v.entries[t.session], v.rows[t.session]; k != nil && e != nil && (!t.single || r == nil || !b.alike(v, e, r)) {
 			made, entries, of = append(made, k.made), append(entries, e), append(of, t)
 		}
 	}

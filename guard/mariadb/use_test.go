@@ -65,7 +65,7 @@ func TestUnseenWaits(t *testing.T) {
 	}
 }
 
-// A transaction that has kept its snapshot for longer than the objective is a task of its own,
+// A transaction that has kept its snapshot for longer than the objective is a task, the same as before that,
 // which only the end of its session ends; others lose to it what they cost beyond normal.
 func TestOldSnapshot(t *testing.T) {
 	b := newBuilder(20*time.Millisecond, false)
@@ -100,8 +100,8 @@ func TestOldSnapshot(t *testing.T) {
 		look(31+i, time.Duration(200+100*i)*time.Millisecond)
 	}
 	task := l.Tasks[report]
-	if task.ID == young || task.Steps != culprit.StepsOf(culprit.Session) {
-		t.Errorf("the report: %+v, expected a task since its snapshot is old, with no step but the end of its session", task)
+	if task.ID != young || task.Steps != culprit.StepsOf(culprit.Session) {
+		t.Errorf("the report: %+v, expected task %d to go on since its snapshot is old, with no step but the end of its session", task, young)
 	}
 	kept := uint64(0)
 	for _, h := range l.Holds {

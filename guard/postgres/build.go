@@ -40,8 +40,9 @@ type known struct {
 	begun, statement time.Time
 	parsed           statement.Statement
 	active           bool
-	making, segment  bool    // it makes a segment of the log; or has since the look before
-	writes           float64 // bytes per second, while it made none
+	making, segment  bool      // it makes a segment of the log; or has since the look before
+	writes           float64   // bytes per second, while it made none
+	late             time.Time // when the last statement ended that was counted as late
 	look             uint64
 }
 
@@ -131,7 +132,9 @@ func (b *builder) build(in *input) *track.Look {
 	b.waits(in, entries, leaders)
 	b.ask(in)
 	b.consume(in, entries, holder, completed)
-	b.pools.End(b.tracker, connections, b.told.Add(in.at.Sub(b.before), in.summary.written, completed))
+	if b.ended.Known() {
+		b.pools.End(b.tracker, connections, b.told.Add(in.at.Sub(b.before), in.summary.written, completed))
+	}
 	b.before = in.at
 	for _, p := range in.progress {
 		if e := entries[p.pid]; e != nil && p.total > 0 && p.done >= 0 {
@@ -145,7 +148,11 @@ func (b *builder) build(in *input) *track.Look {
 	if !in.maySignal {
 		b.tracker.Note(fmt.Sprintf("other users' sessions cannot be cancelled; missing: GRANT pg_signal_backend TO %s", quoteName(in.role)))
 	}
-	l := b.tracker.End(completed)
+	told := completed
+	if !b.ended.Known() {
+		told = 0 // what was seen is a part of it, which must not become what is normal
+	}
+	l := b.tracker.End(told)
 	f := &l.Sample.Finished
 	f.Timed, f.Late = b.late(completed)
 	if n := uint64(len(l.Late)); n > 0 {

@@ -196,4 +196,62 @@ func TestStatementsThatEndLateBetweenLooks(t *testing.T) {
 	if f.Late != 2 || f.Timed < 2 {
 		t.Errorf("%+v, expected 2 late: of those that began since the look before and took more than 20 ms", f)
 	}
+	// One that began and ended while this look was taken is in the time of the next look as well.
+	late := row(7, "idle", -2*ms, -25*ms)
+	if f := look(late); f.Late != 1 {
+		t.Fatalf("%+v, expected 1 late", f)
+	}
+	if f := look(late); f.Late != 0 { // the session has done nothing since
+		t.Errorf("%+v, expected none: the statement was counted at the look before", f)
+	}
+}
+
+// A guard that has seen little of normal times believes what it has seen before a snapshot as soon as that is some objectives old.
+func TestYoungSnapshot(t *testing.T) {
+	for objective, want := range map[time.Duration]time.Duration{10 * ms: 250 * ms, 100 * ms: 400 * ms, time.Second: time.Second} {
+		if got := harmless(objective); got != want {
+			t.Errorf("objective %v: harmless for %v, expected %v", objective, got, want)
+		}
+	}
+	b := newBuilder(20 * ms)
+	clock := time.Unix(1000, 0)
+	var used procfs.Usage
+	look := func(i int, work, held time.Duration) (lost time.Duration) {
+		clock = clock.Add(100 * ms)
+		used.CPU += work
+		short := clock.Add(-10 * ms)
+		rows := []activityRow{{pid: 2, backend: "client backend", begun: time.Unix(0, 2), state: "active", statement: short, changed: short, transaction: short}}
+		if held > 0 {
+			rows = append(rows, activityRow{pid: 1, backend: "client backend", begun: time.Unix(0, 1), state: "idle in transaction", statement: clock.Add(-held),
+				changed: clock.Add(-held), transaction: clock.Add(-held), horizon: int64(held / ms)})
+		}
+		l := &b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * 100 * ms), summary: summary{now: clock, ended: uint64(50 * i), finished: 5}, rows: rows, super: true, maySignal: true,
+			usage: func(pid int64) (procfs.Usage, bool) { return used, pid == 2 }}).Sample
+		for _, h := range l.Holds {
+			if h.Task == 0 && h.Resource == versions {
+				lost = h.WaitTime
+			}
+		}
+		return lost
+	}
+	for i := range 30 {
+		look(i, 10*ms, 0)
+	}
+	for i := range 5 {
+		held := time.Duration(i)*100*ms + 50*ms
+		if lost := look(30+i, 40*ms, held); (lost > 0) != (held >= 250*ms) {
+			t.Errorf("%v of a statement lost to a snapshot that is %v old", lost, held)
+		}
+	}
+}
+
+// Nothing is told of completions before the counter tells of all of them: a part of them would be taken for what is normal.
+func TestCompletionsAreToldWhenTheyAreKnown(t *testing.T) {
+	b := newBuilder(20 * ms)
+	for i := range uint64(30) {
+		l := b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * 100 * ms), summary: summary{now: time.Unix(1000, 0), ended: 1000 + 40*i, finished: 3}, super: true, maySignal: true})
+		if got, want := l.Sample.Finished.Count, uint64(40); i < 10 && got != 0 || i > 10 && got != want {
+			t.Errorf("look %d: %d ended, expected none in the first second and then %d", i, got, want)
+		}
+	}
 }

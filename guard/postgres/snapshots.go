@@ -37,8 +37,13 @@ func (b *builder) snapshots(in *input, entries map[int64]*track.Entry) (most *tr
 	return most
 }
 
-// harmless is for how long a snapshot is taken to make no statement dear.
-const harmless = time.Second
+// harmless returns for how long a snapshot is taken to make no statement dear. Once one is older, what was seen before it is
+// normal, and what is seen since is not. That is after several objectives, in which statements that are in time begin and end, but
+// for what their cost cannot be told in, and no longer than is known to do harm (the requests of pg-snapshot were late 0.2 s after it was taken).
+func harmless(objective time.Duration) time.Duration {
+	const objectives, least, most = 4, 250 * time.Millisecond, time.Second
+	return min(max(objectives*objective, least), most)
+}
 
 // dear is what short statements lose to the holder of old versions: a share of their work, and of
 // their wait for processors.
@@ -65,8 +70,8 @@ func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.
 			running++
 		}
 	}
-	if b.before > 0 { // else it is not known since when this was done
-		if held < harmless {
+	if b.before > 0 && b.ended.Known() { // else it is not known since when this was done, or for how many
+		if held < harmless(b.objective) {
 			held = 0
 		}
 		b.cost.Add(in.at.Sub(b.before), work, running, completed, held)

@@ -21,10 +21,13 @@ const lagging = 3
 
 // Completions turns a counter that moves in leaps into what ended between two
 // looks: the mean rate of the last second, or of the last three if that is lower, and nothing at
-// once when sessions stop that were sure to get somewhere. The zero value is ready.
+// once when sessions stop that were sure to get somewhere. In the first second it tells only of sessions that were seen to get
+// somewhere: what the counter adds then was done before (nine times as much as ended, where a load had just been and began again). The
+// zero value is ready.
 type Completions struct {
 	points []point
-	part   float64 // of a completion that was not told yet
+	begun  mono.Time // when the first of all points was
+	part   float64   // of a completion that was not told yet
 }
 
 type point struct {
@@ -39,6 +42,12 @@ type point struct {
 func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 	if n := len(c.points); n > 0 && (total < c.points[n-1].total || at <= c.points[n-1].at) {
 		c.points, c.part = c.points[:0], 0 // the counter was reset
+	}
+	if len(c.points) == 0 {
+		c.begun = at
+	}
+	if !c.Known() {
+		c.points = c.points[:0]
 	}
 	c.points = append(c.points, point{at, total, advanced})
 	c.points = c.points[:copy(c.points, c.points[c.since(at, lagging*steady):])]
@@ -63,6 +72,12 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 	whole := uint64(c.part)
 	c.part -= float64(whole)
 	return whole
+}
+
+// Known reports whether what Add returned last is all that ended.
+func (c *Completions) Known() bool {
+	n := len(c.points)
+	return n > 0 && c.points[n-1].at.Sub(c.begun) >= steady
 }
 
 // since returns which point is the last that is as old as a span, or the first of all; never the

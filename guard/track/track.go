@@ -151,6 +151,15 @@ func (t *Tracker) Task(k Key, started mono.Time) *Entry {
 	return e
 }
 
+// Rename has the task that one key had at the look before go on under another: it has turned out to be part of something larger. It
+// does nothing if there was none, or if the other key has a task.
+func (t *Tracker) Rename(from, to Key) {
+	if e := t.entries[from]; e != nil && e.look == t.n-1 && t.entries[to] == nil {
+		delete(t.entries, from)
+		t.entries[to] = e
+	}
+}
+
 // At returns the task and the session of e, to be filled. Both are valid until the
 // next Task.
 func (t *Tracker) At(e *Entry) (*culprit.Task, *Session) {

@@ -183,6 +183,61 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
+// What sessions did before the first look, and tell of when they work again, has not ended since.
+func TestCompletionsFromBefore(t *testing.T) {
+	var c Completions
+	total, at := uint64(1000), mono.Time(time.Second)
+	c.Add(at, total, 0)
+	for i := range 30 {
+		at += 100 * ms
+		if total += 20; i < 8 {
+			total += 400 // of the load of a minute ago
+		}
+		got := c.Add(at, total, 3)
+		if known := i >= 9; c.Known() != known {
+			t.Errorf("look %d: known %v, expected %v", i, c.Known(), known)
+		}
+		if c.Known() && i > 9 && got != 20 || !c.Known() && got != 3 {
+			t.Errorf("look %d: %d, expected 3 that were seen, and 20 from a second on", i, got)
+		}
+	}
+}
+
+// A task that turns out to be part of another goes on as that, with what it held, as long as that is no task already.
+func TestRename(t *testing.T) {
+	tr := New(lock())
+	id := func(k Key) uint64 {
+		e := tr.Task(k, 0)
+		task, _ := tr.At(e)
+		return task.ID
+	}
+	part, whole := Key{Process: 1, Work: 7}, Key{Process: 1, Session: 3}
+	tr.Begin(100 * ms)
+	first := id(part)
+	tr.End(0)
+	tr.Begin(200 * ms)
+	tr.Rename(part, whole)
+	if got := id(whole); got != first {
+		t.Errorf("task %d, expected %d to go on", got, first)
+	}
+	other := id(part)
+	if other == first {
+		t.Error("the next with the key of the part is the same task")
+	}
+	tr.Rename(part, whole)
+	if got := id(whole); got != first {
+		t.Errorf("task %d, expected %d: another took its place", got, first)
+	}
+	tr.End(0)
+	tr.Begin(300 * ms)
+	tr.End(0)
+	tr.Begin(400 * ms)
+	tr.Rename(whole, part)
+	if got := id(part); got == first || got == other {
+		t.Errorf("task %d, which was gone for a look", got)
+	}
+}
+
 // What a task starves adds up over the looks, and is no more than the time since the look before.
 func TestStarves(t *testing.T) {
 	tr := New(lock())

@@ -126,7 +126,6 @@ func (g *Gate) begin(now mono.Time, t *Ticket) {
 	}
 	t.Waited += g.unseen(now)
 	t.Begin(now)
-	t.credits = g.pool.Total()
 }
 
 // Expect returns the wait that a request of the default class and workflow, and of a sender of

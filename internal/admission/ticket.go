@@ -109,7 +109,6 @@ type Ticket struct {
 	had        float64       // what its source had when it came, and its peer
 	peerHad    float64
 	place      int    // in Gate.waiters
-	credits    int    // in the pool, when it came
 	aside      *Queue // in which it waits aside, nil: in none
 	task       schedule.Task
 	rated      rates.Request
@@ -143,9 +142,6 @@ func (t *Ticket) Running() bool { return t.state == running }
 // Lent reports whether the ticket, which runs, gave its slot back: see
 // slots.Limit.Lend.
 func (t *Ticket) Lent() bool { return t.lent }
-
-// Credits returns how many credits the gate's pool had when the ticket came.
-func (t *Ticket) Credits() int { return t.credits }
 
 // Waiting reports since when the ticket waits for a slot, if it does.
 func (t *Ticket) Waiting() (since mono.Time, waits bool) { return t.since, t.state == waiting }

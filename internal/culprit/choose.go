@@ -197,6 +197,18 @@ func (e *Engine) heldUp(v *view, i int) float64 {
 	return sum
 }
 
+// itself returns for how long c has held what it holds without the time for which it was held up so: the next of its kind would
+// be held up as well, but would not hold it for longer than others do otherwise.
+func (e *Engine) itself(v *view, c *contender) float64 {
+	up := 0.0
+	for r := range v.r {
+		if at := c.task*v.r + r; v.divided(r) {
+			up += v.waited[at] * max(1-e.graph.keeps[at], 0)
+		}
+	}
+	return c.usage.sofar * max(1-ratio(up, v.age[c.task]), 0)
+}
+
 // rare is how many times the usual use of a resource makes a task unusual: an
 // exponential with the median 1 exceeds it once in a million, ln 10⁶ ÷ ln 2.
 const rare = 20
@@ -222,7 +234,7 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Ordinary
 	case !c.dam && timed && c.common && (c.usage.sofar <= alikeHolds*e.alike(t.Kind) || e.endings.doubted(t.Kind, v.s.At)):
 		return Ordinary
-	case !c.dam && timed && c.common && e.heldUp(v, c.task) > 0.5: // what holds one of the victims' kind up holds the next up as well
+	case !c.dam && timed && c.common && e.heldUp(v, c.task) > 0.5 && e.itself(v, c) <= alikeHolds*e.alike(t.Kind): // what holds one of the victims' kind up holds the next up as well
 		return Waiting
 	case !c.dam && !limited && t.Kind != 0 && v.divided(c.resource) && (!e.steady(v, c.task) || c.common && e.demand(v, c)):
 		return Ordinary // one of many that come and go; where nothing ends any more, its victims are like it
@@ -290,7 +302,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 		if n := e.fellows(v, c); n > 0 {
 			c.common = e.kindWaits(v, c, n)
 		}
-		if c.why == WhyNot && !c.common && !c.dam && !e.demand(v, c) {
+		if c.why == WhyNot && !c.common && !c.dam && !e.demand(v, c) && e.stays(v, c) {
 			group += c.score
 			e.together[c.resource] += c.score
 		}
@@ -317,6 +329,12 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 	}
 	c := &e.found[best] // two that share the blame evenly are several, too
 	return best, c.score < e.cfg.Clear || c.score == e.cfg.Clear && !c.common && !c.dam && group > c.score
+}
+
+// stays reports whether c is no demand as far as that is known. Before anything is known of normal times, those that come and go are
+// taken for demand.
+func (e *Engine) stays(v *view, c *contender) bool {
+	return e.normal.seen >= settled || v.s.Tasks[c.task].Idle || e.steady(v, c.task)
 }
 
 // oneKind reports whether c and others of its kind have a clear share of what is divided together, as one task that does

@@ -120,9 +120,11 @@ func (e *Engine) Observe(s *Sample) *Decision {
 		if len(e.cancels.taken) > 0 && v.late == 0 && s.Finished.Count > 0 {
 			e.endings.trust()
 		}
-		if v.inFlight == 0 && s.Finished.Count == 0 {
+		switch {
+		case v.inFlight == 0 && s.Finished.Count == 0:
 			d.State = Idle
-		} else {
+		case n.seen == 0 && s.Finished.Count == 0: // nothing has ever ended: that may be a stall from before the first look
+		default:
 			n.learn(v, w, &e.before, e.cfg.Objective)
 		}
 	}

@@ -1,11 +1,14 @@
 package culprit
 
+import "slices"
+
 // flow moves blame from tasks that wait to those that they wait for. Waiters whose
 // edges are known send theirs along the edges. The others put it into a pool, one
 // for each resource, which hands it to those that keep the resource. Pools feed
 // each other through a small matrix, so a pass costs as much as there are edges,
 // not as much as there are tasks and resources.
 type flow struct {
+	width        int       // of a row: as many as there are resources, or one
 	moving, next []float64 // by task and resource of the blame
 	live, soon   []bool    // by task: its row of moving, or next, is not zero
 	pools        int
@@ -34,24 +37,22 @@ type link struct {
 // still moving then stays where it is, as in a cycle.
 const passes = 8
 
-// spread fills g.final.
+// spread fills g.final and g.through.
 func (f *flow) spread(v *view, g *graph) {
-	cells := v.n * v.r
-	f.moving, f.next = resized(f.moving, cells), resized(f.next, cells)
-	f.live, f.soon = resized(f.live, v.n), resized(f.soon, v.n)
 	f.pools = 2 * v.r
-	f.pool, f.fed, f.sum = resized(f.pool, f.pools*v.r), resized(f.fed, f.pools*v.r), resized(f.sum, f.pools*v.r)
 	f.to, f.full = resized(f.to, f.pools*f.pools), resized(f.full, f.pools)
 	f.links = f.links[:0]
-	g.nobody, g.through = resized(g.nobody, v.r), resized(g.through, cells)
+	g.nobody, g.through = resized(g.nobody, v.r), resized(g.through, v.n*v.r)
 	f.find(v, g)
 	f.connect(v, g)
+	f.begin(v, v.r)
 	copy(f.moving, g.direct)
 	f.hasten(v, g)
 	for i := range f.live {
 		f.live[i] = true
 	}
 	for range passes {
+		f.stay(v, g)
 		if !f.pass(v, g) {
 			break
 		}
@@ -60,6 +61,45 @@ func (f *flow) spread(v *view, g *graph) {
 		g.final[at] += rest
 	}
 	f.settle(v, g)
+	for i, dam := range g.dams {
+		if row := g.through[i*v.r : (i+1)*v.r]; dam && slices.Max(row) >= clearly { // one to blame for less on each resource is not the pick
+			visits := f.visits(v, g, i)
+			for r := range row {
+				row[r] /= visits
+			}
+		}
+	}
+}
+
+// clearly is the default of Config.Clear.
+const clearly = 0.5
+
+// begin makes room for blame that moves, in rows of a width.
+func (f *flow) begin(v *view, width int) {
+	f.width = width
+	f.moving, f.next = resized(f.moving, v.n*width), resized(f.next, v.n*width)
+	f.live, f.soon = resized(f.live, v.n), resized(f.soon, v.n)
+	f.pool, f.fed, f.sum = resized(f.pool, f.pools*width), resized(f.fed, f.pools*width), resized(f.sum, f.pools*width)
+}
+
+// visits returns how often blame that comes to task i comes there in the mean, this time included: it may come back,
+// where one that the task waits for waits for something that the task keeps. What passes through the task is the same blame each time.
+func (f *flow) visits(v *view, g *graph, i int) float64 {
+	f.begin(v, 1)
+	f.moving[i], f.live[i] = 1, true
+	visits := 0.0
+	for range passes {
+		visits += f.moving[i]
+		if !f.pass(v, g) {
+			break
+		}
+	}
+	for _, k := range f.keepers {
+		if int(k.task) == i {
+			visits += k.part * f.sum[k.pool]
+		}
+	}
+	return max(visits, 1)
 }
 
 // hasten has those that occupy part of a queue pass on all that they are blamed for there, as far as they wait, and keep of it what they
@@ -134,12 +174,8 @@ func (g *graph) edged(i, on int) bool {
 	return false
 }
 
-// pass moves everything one step along and reports whether anything moves on.
-func (f *flow) pass(v *view, g *graph) bool {
-	clear(f.next)
-	clear(f.soon)
-	clear(f.fed)
-	moved := false
+// stay enters what is where it is now, and stays there as far as nobody there waits.
+func (f *flow) stay(v *view, g *graph) {
 	for i := range v.n {
 		if !f.live[i] {
 			continue
@@ -149,10 +185,24 @@ func (f *flow) pass(v *view, g *graph) bool {
 			addTo(g.through[i*v.r:(i+1)*v.r], row, 1)
 		}
 		addTo(g.final[i*v.r:(i+1)*v.r], row, 1-g.waits[i])
+		addTo(g.nobody, row, g.gone[i])
+	}
+}
+
+// pass moves everything one step along and reports whether anything moves on.
+func (f *flow) pass(v *view, g *graph) bool {
+	clear(f.next)
+	clear(f.soon)
+	clear(f.fed)
+	moved, w := false, f.width
+	for i := range v.n {
+		if !f.live[i] {
+			continue
+		}
+		row := f.moving[i*w : (i+1)*w]
 		if g.waits[i] == 0 || !some(row) {
 			continue
 		}
-		addTo(g.nobody, row, g.gone[i])
 		moved = true
 		for on, lost := range g.onward[i*v.r : (i+1)*v.r] {
 			switch {
@@ -161,27 +211,27 @@ func (f *flow) pass(v *view, g *graph) bool {
 				f.along(v, g, i, on, row, lost)
 			default:
 				p := f.poolFor(v, g, i, on)
-				addTo(f.fed[p*v.r:(p+1)*v.r], row, lost)
+				addTo(f.fed[p*w:(p+1)*w], row, lost)
 			}
 		}
 	}
 	addTo(f.sum, f.pool, 1)
 	for p := range f.pools {
-		row := f.pool[p*v.r : (p+1)*v.r]
+		row := f.pool[p*w : (p+1)*w]
 		if f.full[p] = some(row); !f.full[p] {
 			continue
 		}
 		for q, part := range f.to[p*f.pools : (p+1)*f.pools] {
 			if part > 0 {
 				moved = true
-				addTo(f.fed[q*v.r:(q+1)*v.r], row, part)
+				addTo(f.fed[q*w:(q+1)*w], row, part)
 			}
 		}
 	}
 	for _, l := range f.links {
 		if f.full[l.pool] {
 			moved = true
-			f.along(v, g, l.task, l.on, f.pool[l.pool*v.r:(l.pool+1)*v.r], l.part)
+			f.along(v, g, l.task, l.on, f.pool[l.pool*w:(l.pool+1)*w], l.part)
 		}
 	}
 	f.moving, f.next = f.next, f.moving
@@ -196,7 +246,7 @@ func (f *flow) along(v *view, g *graph, i, on int, row []float64, part float64) 
 		if e := g.edge[k]; int(e.Resource) == on && g.part[k] > 0 {
 			to := int(e.Blocker)
 			f.soon[to] = true
-			addTo(f.next[to*v.r:(to+1)*v.r], row, part*g.part[k])
+			addTo(f.next[to*f.width:(to+1)*f.width], row, part*g.part[k])
 		}
 	}
 }

@@ -19,11 +19,11 @@ import "github.com/spillgate/spillgate/internal/mono"
 type graph struct {
 	direct, final []float64
 	ends          []float64 // of dams: part of what the others lose that ends with the task
-	through       []float64 // of dams: what they are blamed for directly, and what those that wait for them pass on to them
+	through       []float64 // of dams: what they are blamed for directly, and what those that wait for them pass on to them, each part once
 	keeps         []float64 // part of the resource that the task keeps from the others
 	onward        []float64 // share of the task's time that it loses to others there
 	waits         []float64 // by task: the sum over resources, and gone
-	gone          []float64 // by task: the share of its time that it loses to nobody in view, as it starves
+	gone          []float64 // by task: the share of its time that it loses to nobody in view, as it starves, see passOn
 	nobody        []float64 // by resource: the part that nobody in view is to blame for
 
 	queued     []poolOf // by resource: how its waits are distributed
@@ -69,14 +69,15 @@ func (g *graph) build(v *view, horizon float64, in intake) {
 	g.shares(v, horizon)
 	g.takes(v, in)
 	g.blame(v)
-	g.passOn(v)
+	g.passOn(v, horizon)
 	g.flow.spread(v, g)
 	g.relieve(v)
 }
 
-// passOn fills onward and waits: which share of its time a task loses to others while it keeps what it is
-// blamed for.
-func (g *graph) passOn(v *view) {
+// passOn fills onward, waits and gone: which share of its time a task loses to others while it keeps what it is
+// blamed for. Time for which others had the processor that it needed excuses one that holds a lock only as far as it would have held that
+// for less than the horizon without: who waits for it would be late on a machine of its own as well.
+func (g *graph) passOn(v *view, horizon float64) {
 	g.onward, g.waits, g.gone = resized(g.onward, v.n*v.r), resized(g.waits, v.n), resized(g.gone, v.n)
 	for r := range g.queued { // what others use, they keep
 		if p := &g.queued[r]; v.s.Resources[r].Kind == System {
@@ -103,7 +104,10 @@ func (g *graph) passOn(v *view) {
 		}
 	}
 	for i := range g.waits {
-		g.gone[i] = v.unseen(i)
+		if g.gone[i] = v.unseen(i); g.gone[i] > 0 && v.locks(i) {
+			own := max(v.age[i]-v.s.Tasks[i].Starved.Seconds(), 0)
+			g.gone[i] *= max(1-own/horizon, 0)
+		}
 		g.waits[i] += g.gone[i]
 	}
 	for i, sum := range g.waits {

@@ -259,6 +259,16 @@ func (v *view) holds(i, r int) bool {
 	return h > 0 && v.uses[h-1].now > 0
 }
 
+// locks reports whether task i holds a lock for which others waited of late.
+func (v *view) locks(i int) bool {
+	for r := range v.r {
+		if v.s.Resources[r].Kind == Lock && v.keepsOf(i, r) && v.contended(r) {
+			return true
+		}
+	}
+	return false
+}
+
 // pends reports whether a task only waits for a resource, at being their place in the
 // matrices: it keeps nothing from others but by its place in the queue.
 func (v *view) pends(at int) bool {

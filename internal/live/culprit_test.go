@@ -166,6 +166,7 @@ func TestCreditsComeBack(t *testing.T) {
 	}
 	g.mu.Lock()
 	pool.SetTotal(Now(), 100)
+	g.node.Look(Now()) // who looks for culprits did so before one came
 	g.mu.Unlock()
 	ticket, err := g.Enter(t.Context(), Request{})
 	if err != nil {

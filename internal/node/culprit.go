@@ -90,7 +90,7 @@ func (n *Node) excuse(now mono.Time) (marked bool) {
 }
 
 // history is the number of credits in the past, one value a look. It reaches back 64 looks, some seconds: what was
-// earlier is no part of the incident.
+// earlier is no part of the incident. A driver that rests while nobody is there notes nothing meanwhile.
 type history struct {
 	looks [64]struct {
 		at    mono.Time
@@ -105,11 +105,17 @@ func (h *history) note(at mono.Time, total int) {
 	h.next++
 }
 
-// before returns the credits before t came, or those at the oldest look if it came earlier: a request that has run for
-// an hour may have come when nobody else was there, or the server was another.
+// before returns the credits when t came: at the last look before that or the first one after it, whichever had more, as the pool
+// moves in between, and shrinks fast once t is there. If t came before the oldest look, it is what the pool had at that: a request that has run for
+// an hour may have come when nobody else was there, or the server was another. 0: there was no look.
 func (h *history) before(t *admission.Ticket) int {
-	if oldest := &h.looks[h.next%len(h.looks)]; h.next >= len(h.looks) && oldest.at > t.Arrived {
-		return oldest.total
+	total := 0
+	for i := max(h.next-len(h.looks), 0); i < h.next; i++ {
+		look := &h.looks[i%len(h.looks)]
+		if look.at > t.Arrived {
+			return max(total, look.total)
+		}
+		total = look.total
 	}
-	return t.Credits()
+	return total
 }

@@ -16,10 +16,11 @@
  *   1. The client gets 503 with Retry-After if nothing was answered yet, and its
  *      connection is shut.
  *   2. What else the process has connected since it was forked is shut as well:
- *      the handler waits for an answer there. What it has started, a CGI program,
- *      gets SIGTERM. A PHP script is ended as its own time limit would end it.
- *   3. A request that goes on for GRACE_MS all the same ends with its process,
- *      which httpd replaces, and with what it has started.
+ *      the handler waits for an answer there. What it has started, a CGI program
+ *      with all that this has started, gets SIGTERM. A PHP script is ended as its
+ *      own time limit would end it.
+ *   3. What is left of those programs after GRACE_MS gets SIGKILL, and a request
+ *      that goes on all the same ends with its process, which httpd replaces.
  *
  * Invariants:
  *   - A cancel reaches the request that the engine named or none: the thread that
@@ -27,6 +28,8 @@
  *   - A connection that was inherited from the parent is never shut, so no other
  *     process notices.
  *   - Whatever happens to the task file or to its engine, requests are served.
+ *   - A signal reaches a program that the request has started, or none: the number
+ *     of one that has ended may be another's.
  *
  *   - A request of a kind that the engine keeps out is answered 503 as soon as its
  *     headers are read, under any MPM. It takes the worker for no longer than that,
@@ -42,6 +45,7 @@
 #endif
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -52,10 +56,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -86,6 +92,7 @@ enum {
 	MOST_INHERITED = 1024, /* descriptors of the parent; with more, connections are left alone */
 	MOST_SEGMENTS = 6,     /* of a path in the name of a kind; as package httpgate has it */
 	MOST_SEGMENT = 40,
+	MOST_PROGRAMS = 256,   /* of a request; with more, the others are left alone */
 	KNOWN = 256,
 	STACK = 256 * 1024
 };
@@ -125,6 +132,7 @@ static struct {
 	bool watching;
 	int wake; /* eventfd */
 	pthread_t watcher, main;
+	uint64_t terminated; /* when the programs of a request got SIGTERM, CLOCK_MONOTONIC, 0 if none did; the watching thread's own */
 	bool too_many;
 	int inherited_count;
 	struct {
@@ -262,22 +270,107 @@ static void shut_connections(int client) {
 		closedir(dir);
 }
 
-/* Signals what the handler has started and has not ended, as httpd does at the end of a
- * request: under prefork all children of the process are of the one request that it serves. */
-static void signal_children(int signal) {
-	char path[64], text[4096];
-	snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid()); /* httpd's own thread starts them */
+/* The programs of a cancelled request, by descriptors of their processes: such a
+ * descriptor never stands for another process. The watching thread's own. */
+static struct {
+	int count;
+	struct {
+		int fd;
+		pid_t pid;
+	} program[MOST_PROGRAMS];
+} family;
+
+/* Returns the parent of a process, -1 if there is none. */
+static pid_t parent_of(pid_t pid) {
+	char path[64], text[512];
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
 	if (fd >= 0)
 		close(fd);
 	text[n > 0 ? n : 0] = 0;
-	for (char *at = text, *end; ; at = end) {
-		long pid = strtol(at, &end, 10);
-		if (end == at || *end != ' ' || pid <= 1) /* the last number may be cut off */
-			return;
-		kill((pid_t)pid, signal);
+	const char *end = strrchr(text, ')'); /* of the name, which may have any characters */
+	int parent = -1;
+	return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : -1;
+}
+
+static bool in_family(pid_t pid) {
+	for (int i = 0; i < family.count; i++)
+		if (family.program[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Enters a child of one that is held, or of this process. The number was read
+ * before the descriptor was opened, so it is asked again whose child it is. Before
+ * Linux 5.3 there are no such descriptors, and children of this process get the
+ * signal at once. */
+static void adopt(pid_t pid, pid_t parent, int signal) {
+	if (pid <= 1 || family.count == MOST_PROGRAMS || in_family(pid))
+		return;
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0) {
+		if (errno == ENOSYS && parent == getpid())
+			kill(pid, signal);
+		return;
 	}
+	if (parent_of(pid) != parent) {
+		close(fd);
+		return;
+	}
+	family.program[family.count].fd = fd;
+	family.program[family.count++].pid = pid;
+}
+
+/* Enters the children of a process, of all of its threads. */
+static void adopt_children(pid_t parent, int signal) {
+	char path[64], text[4096];
+	snprintf(path, sizeof path, "/proc/%d/task", (int)parent);
+	DIR *dir = opendir(path);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, atoi(e->d_name));
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+		if (fd >= 0)
+			close(fd);
+		text[n > 0 ? n : 0] = 0;
+		for (char *at = text, *end;; at = end) {
+			long pid = strtol(at, &end, 10);
+			if (end == at || *end != ' ') /* the last number may be cut off */
+				break;
+			adopt((pid_t)pid, parent, signal);
+		}
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Reports whether a process that is held has not ended, so that its number is its own. */
+static bool there(int fd) { return syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) == 0; }
+
+/* Signals what the handler has started and what that has started in turn, as far
+ * as it has not ended, and remembers it: once a program has ended, its children are
+ * another process's. Under prefork all children of the process are of the one
+ * request that it serves, and httpd ends them with it, but not theirs. */
+static void signal_programs(int signal) {
+	adopt_children(getpid(), signal);
+	for (int i = 0; i < family.count; i++) { /* grows meanwhile */
+		int before = family.count;
+		adopt_children(family.program[i].pid, signal);
+		if (!there(family.program[i].fd)) /* its number may have been another's since */
+			while (family.count > before)
+				close(family.program[--family.count].fd);
+	}
+	for (int i = 0; i < family.count; i++)
+		syscall(SYS_pidfd_send_signal, family.program[i].fd, signal, NULL, 0);
+}
+
+/* Lets go of them. */
+static void forget_programs(void) {
+	while (family.count > 0)
+		close(family.program[--family.count].fd);
 }
 
 /* Ends a PHP script as its time limit does: PHP handles SIGPROF, which it does
@@ -298,7 +391,8 @@ static void cancel(visit *v) {
 		(void)!send(v->client, refusal, sizeof refusal - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	shutdown(v->client, SHUT_RDWR);
 	shut_connections(v->client);
-	signal_children(SIGTERM);
+	signal_programs(SIGTERM);
+	child.terminated = now_ns();
 	if (atomic_load(&v->php))
 		end_script();
 	v->cancelled = now_ns();
@@ -308,8 +402,19 @@ static void cancel(visit *v) {
 static void end_process(void) {
 	static const char text[] = "spillgate: a cancelled request did not end; its process is ended and will be replaced\n";
 	(void)!write(STDERR_FILENO, text, sizeof text - 1);
-	signal_children(SIGKILL);
+	signal_programs(SIGKILL);
 	_exit(0);
+}
+
+/* Ends what is left of the programs of a cancelled request, whether or not that has
+ * ended itself. */
+static void end_programs(void) {
+	if (child.terminated == 0 || now_ns() - child.terminated < GRACE_MS * UINT64_C(1000000))
+		return;
+	for (int i = 0; i < family.count; i++)
+		syscall(SYS_pidfd_send_signal, family.program[i].fd, SIGKILL, NULL, 0);
+	forget_programs();
+	child.terminated = 0;
 }
 
 /* Looks once. Returns in how many milliseconds to look again. */
@@ -342,7 +447,11 @@ static void *watch(void *arg) {
 	for (int next = IDLE_MS; !atomic_load(&child.stop);) {
 		poll(&wake, 1, next);
 		next = look(&before);
+		end_programs();
 	}
+	for (int i = 0; i < family.count; i++) /* the process ends before their time is over */
+		syscall(SYS_pidfd_send_signal, family.program[i].fd, SIGKILL, NULL, 0);
+	forget_programs();
 	return NULL;
 }
 
