@@ -65,8 +65,8 @@ func (l *Limit) due(p point) trialKind {
 		return noTrial
 	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.hidden():
 		return fewer // more were tried
-	case (full || p.order.count < enoughRanks && !l.line.confirmed && !l.Sharing()) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
-		return more // nothing shows a queue
+	case l.unqueuedAt(p) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
+		return more
 	case l.line.confirmed && p.limit <= math.Round(l.knee.at):
 		return noTrial // no more than the knee are served
 	case l.line.confirmed && !full || a.untried < a.gap:
@@ -78,6 +78,16 @@ func (l *Limit) due(p point) trialKind {
 	}
 	a.untried, a.last = 0, fewer
 	return noTrial
+}
+
+// unqueuedAt reports whether nothing shows a queue at p: the ranks reach as far as what runs, or are too few to tell. Those
+// of requests that share processors always reach so far, so there they must take no longer than alone as well.
+func (l *Limit) unqueuedAt(p point) bool {
+	full := p.order.full(p.limit)
+	if l.Sharing() {
+		return full && p.residence <= near*l.knee.alone
+	}
+	return full || p.order.count < enoughRanks && !l.line.confirmed
 }
 
 // try begins a trial at p, upwards if there are no fewer than run.
