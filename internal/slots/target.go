@@ -17,7 +17,7 @@ const (
 	// between is the part of the knee that runs on top of it where processors are short, because requests also wait for
 	// other things: chance leaves the processors idle for a tenth of the time if no more run than the knee.
 	between = 0.5
-	// lagMemory is over how many calls of SetLag a lag is smoothed: one a measurement, and one an event while one is under way and long already.
+	// lagMemory is over how many calls of SetLag a lag is smoothed.
 	lagMemory = 16
 	// margin is how far, relatively, the limit lies above the knee. The knee is known to a tenth or two, and a slot
 	// too few costs more than one too many.
