@@ -71,13 +71,13 @@ func (g *Gate) SetRefusal(d time.Duration) { g.cpu.refusal = d }
 // one, for about as long again at most.
 func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 	g.cpu.lag = d
-	g.limit.SetLag(d)
 	g.cpu.lagUntil = now.Add(max(2*d, lagIntervals*g.pool.Interval()))
 	g.tick(now)
 }
 
 // OnBusy takes the CPU time that this process used since the last call, about 20 ms ago, and
-// the most that it could have used of its processors. If the two are close, more running
+// the most that it could have used of its processors. It comes after a finished measurement of OnLag, which
+// the limit then hears of: a lag that is told at each event while it is under way would count as often. If the two are close, more running
 // requests than processors only share these. The CPU time of refusals does not count, unless
 // messages wait for the processors: its estimate is too rough then. host is the CPU utilization
 // of the host by all processes, 0 if unknown. The processors of a machine that runs a whole call
@@ -85,6 +85,7 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 // then (OnLag).
 func (g *Gate) OnBusy(used, all time.Duration, processors int, host float64) {
 	g.cpu.host += (host - g.cpu.host) / busyCalls
+	g.limit.SetLag(g.cpu.lag)
 	if g.cpu.lagged -= all / time.Duration(max(processors, 1)); float64(g.cpu.lag) >= hostLag*float64(g.cfg.Objective) {
 		g.cpu.lagged = hostLagged * g.cfg.Objective
 	}

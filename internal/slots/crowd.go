@@ -46,9 +46,6 @@ const (
 	// are tried once more. The two steps cost a tenth to a fifth of four windows each; of those that do less one in ten
 	// does so by chance.
 	soonAgain, again = trialFirst / 4, 2 * trialFirst
-	// often is the part of a window in which slots were missing, though not for most of it, from which on the bound
-	// gives way if requests take no longer than alone.
-	often = 1.0 / 8
 	// laden is the ratio of the residence to the service time from which on a step asks whether fewer do more:
 	// requests that hold each other up take twice as long at the peak, or nearly so with hardly any contention.
 	laden = 1.5

@@ -70,16 +70,13 @@ func (l *Limit) learnFree(p point) {
 }
 
 // growInBurst raises the limit if slots were missing for a part of the window p and nothing shows a queue behind
-// them. The bound of a crowd grows as well if nothing holds requests up.
+// them.
 func (l *Limit) growInBurst(p point) {
 	w := &l.window
-	if w.full == 0 || l.use.lent > 0 || l.use.overdue > 0 || l.told.useful > 0 || p.residence > l.knee.alone*near || p.residence > l.harmless() {
+	if w.full == 0 || l.use.lent > 0 || l.use.overdue > 0 || l.told.useful > 0 || p.residence > l.knee.alone*near || p.residence > l.hidden() {
 		return
 	}
 	l.limit *= littleUp
-	if w.full >= often*float64(w.last.Sub(w.start)) && p.residence <= l.mostUnqueued.residence {
-		l.crowd.bound *= littleUp
-	}
 }
 
 // halt lowers the limit because a queue builds up at p, to what is known to be served at once. Before anything was

@@ -185,23 +185,3 @@ func TestDownAfterUp(t *testing.T) {
 		}
 	}
 }
-
-// TestALineThatOnlyGrows: ranks that follow what runs find more and more in service behind a line. Where these do no more,
-// they share what there is; where they do, they are workers that were not seen at first.
-func TestALineThatOnlyGrows(t *testing.T) {
-	for gain, want := range map[float64]bool{1: false, 1.55: true} {
-		l, err := New(Config{Slack: 20 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.confirm(40)
-		for i, knee := range []int{40, 64} {
-			l.reach = reach{top: float64(knee)}
-			l.knee.rate = []float64{400e-9, 400e-9 * gain}[i]
-			l.rely(point{residence: 160e6, order: order{count: 64, sum: 64 * float64(knee) / 2, top: float64(knee)}}, l.knee.rate)
-		}
-		if l.line.confirmed != want {
-			t.Errorf("with 1.6 times as many in service %.2f times as much is done: a line: %v, want %v", gain, l.line.confirmed, want)
-		}
-	}
-}

@@ -84,25 +84,30 @@ func TestATrialUpwardsGoesOn(t *testing.T) {
 }
 
 // TestFewRanksPutOffNoTrial: where a window ends with a few requests their ranks tell of no queue, and the next
-// trial upwards is not 48 windows away, which is half a minute where requests take 100 ms and one worker does them.
+// trial upwards is not 48 windows away, which is half a minute where requests take 100 ms and one worker does them. On
+// processors that are short ranks tell nothing, and residences do.
 func TestFewRanksPutOffNoTrial(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		order order
 		fifo  bool
 		short bool
+		alone float64
 		want  trialKind
 	}{
-		{"few", order{count: 20, sum: 20, top: 1}, false, false, more},
-		{"many, and none beyond the first", order{count: 100, sum: 100, top: 1}, false, false, noTrial},
-		{"few, behind a line", order{count: 20, sum: 20, top: 1}, true, false, noTrial},
-		{"few, on processors that are short", order{count: 20, sum: 20, top: 1}, false, true, noTrial},
+		{"few", order{count: 20, sum: 20, top: 1}, false, false, 50e6, more},
+		{"many, and none beyond the first", order{count: 100, sum: 100, top: 1}, false, false, 50e6, noTrial},
+		{"few, behind a line", order{count: 20, sum: 20, top: 1}, true, false, 50e6, noTrial},
+		{"few, on processors that are short", order{count: 20, sum: 20, top: 1}, false, true, 50e6, noTrial},
+		{"as far as what runs", order{count: 100, sum: 150, top: 2}, false, false, 50e6, more},
+		{"as far as what runs, on processors that are short", order{count: 100, sum: 150, top: 2}, false, true, 50e6, noTrial},
+		{"the same, and they take as long as alone", order{count: 100, sum: 150, top: 2}, false, true, 80e6, more},
 	} {
 		l, err := New(Config{Slack: 20 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.knee.at, l.line.confirmed, l.told.short, l.agenda.untried = 2, tt.fifo, tt.short, raiseFirst
+		l.knee.at, l.knee.alone, l.line.confirmed, l.told.short, l.agenda.untried = 2, tt.alone, tt.fifo, tt.short, raiseFirst
 		if got := l.due(point{concurrency: 2, limit: 2, residence: 90e6, order: tt.order}); got != tt.want {
 			t.Errorf("%s: the trial that is due goes %d, want %d", tt.name, got, tt.want)
 		}

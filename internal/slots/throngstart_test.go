@@ -76,40 +76,6 @@ func TestLateWhileSlotsAreFree(t *testing.T) {
 	}
 }
 
-// TestFewerOfALineDoNotDoMore: a trial with half of what a line lets in does half as much again. Workers cannot.
-func TestFewerOfALineDoNotDoMore(t *testing.T) {
-	l, err := New(Config{Slack: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := point{concurrency: 42, limit: 42, throughput: 146e-9, residence: 290e6, took: 290e6, samples: 256, bound: true}
-	l.knee = knee{at: 42, samples: samplesMost, rate: 146e-9, alone: 290e6, service: 290e6}
-	l.line.confirmed, l.limit = true, 21
-	l.trial = trial{kind: fewer, from: from, before: from}
-	l.judge(point{concurrency: 21, limit: 21, throughput: 228e-9, residence: 105e6, took: 105e6, samples: 80, bound: true})
-	if l.line.confirmed || l.Limit() > 21 {
-		t.Errorf("line %v, limit %d: want none, and no more than the 21 that did more", l.line.confirmed, l.Limit())
-	}
-}
-
-// TestALineThatGrowsAndDoesLess: the ranks of a line reach further by a quarter, and a sixth less is done.
-func TestALineThatGrowsAndDoesLess(t *testing.T) {
-	for _, c := range []struct {
-		knee, rate float64
-		want       bool
-	}{{30, 250e-9, false}, {30, 300e-9, true}, {25, 250e-9, true}} {
-		l, err := New(Config{Slack: 20 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.line.confirmed, l.line.grown = true, lined{24, 300e-9}
-		l.knee = knee{at: c.knee, samples: samplesMost, rate: c.rate, alone: 100e6}
-		if l.rely(point{concurrency: 30, residence: 100e6}, c.rate); l.line.confirmed != c.want {
-			t.Errorf("24 in service did 300/s, %v do %.0f/s: line %v, want %v", c.knee, c.rate*1e9, l.line.confirmed, c.want)
-		}
-	}
-}
-
 // TestShortageAsksOnce: the first shortage of processors brings a trial forward, and later ones do not once the knee was
 // measured: the trial itself may be what ends the shortage.
 func TestShortageAsksOnce(t *testing.T) {

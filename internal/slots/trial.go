@@ -63,26 +63,31 @@ func (l *Limit) due(p point) trialKind {
 	switch {
 	case l.told.useful > 0 && l.Limit() <= l.told.useful:
 		return noTrial
-	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.harmless():
+	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.hidden():
 		return fewer // more were tried
-	case (full || p.order.count < enoughRanks && !l.line.confirmed && !l.Sharing()) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
-		return more // nothing shows a queue
+	case l.unqueuedAt(p) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
+		return more
 	case l.line.confirmed && p.limit <= math.Round(l.knee.at):
-		// No more than the knee are served. If that leaves little of the objective, a trial asks now and then whether
-		// there is a line: chance confirms one where requests share processors.
-		if p.residence > half*float64(l.cfg.Slack) && a.untried >= a.gap {
-			return fewer
-		}
-		return noTrial
+		return noTrial // no more than the knee are served
 	case l.line.confirmed && !full || a.untried < a.gap:
 		return noTrial
 	case a.last == fewer && p.concurrency < up*l.knee.at: // else far more run than the knee
 		return more
-	case l.told.useful > 0 && p.residence > near*l.knee.alone, p.residence > l.harmless():
+	case l.told.useful > 0 && p.residence > near*l.knee.alone, p.residence > l.hidden():
 		return fewer
 	}
 	a.untried, a.last = 0, fewer
 	return noTrial
+}
+
+// unqueuedAt reports whether nothing shows a queue at p: the ranks reach as far as what runs, or are too few to tell. Those
+// of requests that share processors always reach so far, so there they must take no longer than alone as well.
+func (l *Limit) unqueuedAt(p point) bool {
+	full := p.order.full(p.limit)
+	if l.Sharing() {
+		return full && p.residence <= near*l.knee.alone
+	}
+	return full || p.order.count < enoughRanks && !l.line.confirmed
 }
 
 // try begins a trial at p, upwards if there are no fewer than run.
@@ -139,9 +144,6 @@ func (l *Limit) judge(p point) {
 		return
 	}
 	l.compare(t.before, p)
-	if t.kind == fewer && l.line.confirmed && surelyLess(t.from, p) {
-		l.disprove() // fewer of a line do not do more
-	}
 	switch {
 	case t.kind == wide:
 		l.judgeWide(p)

@@ -1,7 +1,5 @@
 package slots
 
-import "math"
-
 const (
 	// lost is the share of the throughput below which a trial has lowered the limit too far: half, because a stage
 	// halves what runs, and chance. No world of tuning/core sees it.
@@ -20,15 +18,11 @@ const (
 type line struct {
 	confirmed bool
 	before    measured // what was known of the knee before; it counts again once the line is refuted
-	grown     lined    // the line when its knee last grew by a half
 	wary      int      // windows for which no line is believed, because the last one was none
 }
 
 // measured is a knee and the number of completions that it was measured with.
 type measured struct{ knee, samples float64 }
-
-// lined is how many requests a line has in service, and their throughput per ns.
-type lined struct{ knee, rate float64 }
 
 // compare learns from two levels, of which one had moves times as many running, whether there is a line: then fewer
 // running requests do as much. A throughput that fell with the limit refutes a line, whatever the order of ends, and so
@@ -115,21 +109,10 @@ func (l *Limit) counted(o order) float64 {
 }
 
 // rely takes the knee of a confirmed line from the ranks at p, and the service time from it and a rate. A higher knee
-// counts at once; compare lowers it. A knee that grew by a half without more being done, or by a fifth while less is
-// done, refutes the line: ranks that follow what runs are those of requests that share what serves them.
+// counts at once; compare lowers it.
 func (l *Limit) rely(p point, rate float64) {
 	if p.order.count >= enoughRanks {
 		l.knee.at = max(l.knee.at, l.counted(p.order))
-	}
-	switch was := l.line.grown; {
-	case was.rate == 0:
-		l.line.grown = lined{l.knee.at, rate}
-	case l.knee.at >= up*was.knee && math.Log(rate/was.rate) < queued*math.Log(l.knee.at/was.knee),
-		l.knee.at >= moves*was.knee && rate < was.rate*(1-margin):
-		l.disprove()
-		return
-	case l.knee.at >= up*was.knee:
-		l.line.grown = lined{l.knee.at, rate}
 	}
 	l.knee.samples = samplesMost
 	l.knee.alone = min(l.knee.at/rate, p.residence)
