@@ -378,7 +378,7 @@ func TestStoredAnswers(t *testing.T) {
 
 // Of several nodes one stores each message, and a stream that is made at one is there for clients of all.
 func TestStreamOfNodes(t *testing.T) {
-	nodes, _ := cluster(t, 3, Config{Listen: []string{"nats://127.0.0.1:0"}})
+	nodes, _ := cluster(t, 3, Config{Listen: []string{"nats://127.0.0.1:0"}, NATS: natsLimits(16 << 20)})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var all []jetstream.JetStream
