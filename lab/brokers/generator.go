@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"runtime"
 	"runtime/debug"
@@ -184,32 +183,24 @@ func socketOf(conn net.Conn) (s socket, err error) {
 
 // poisson sends what is due until the time is over, and waits for what is under way.
 func (g *generator) poisson() error {
-	rnd := rand.New(rand.NewPCG(g.o.Seed, 0))
-	var total float64
+	all := newArrivals(g.o)
 	packets, at := make([][]byte, len(g.o.Streams)), 0
-	for i, s := range g.o.Streams {
-		total += s.Rate
+	for i := range g.o.Streams {
 		packets[i], at = g.wire.packet(i)
 	}
-	g.lag = make([]int64, 0, int(1.2*total*g.o.Measure)+1000)
+	g.lag = make([]int64, 0, int(1.2*all.rate*g.o.Measure)+1000)
 	g.from = seconds(g.o.Warmup)
 	end := g.from + seconds(g.o.Measure)
-	next := time.Duration(0)
 	for now := time.Duration(0); now < end+100*time.Millisecond; now = time.Since(g.base) {
-		for next <= now && next < end {
-			which := rnd.Float64() * total
-			i := 0
-			for ; i < len(packets)-1 && which >= g.o.Streams[i].Rate; i++ {
-				which -= g.o.Streams[i].Rate
-			}
+		for all.next <= now && all.next < end {
+			next, i, from := all.take()
 			now = time.Since(g.base)
-			if err := g.send(rnd, i, packets[i], at); err != nil {
+			if err := g.send(g.first[i]+from, packets[i], at); err != nil {
 				return err
 			}
 			if next >= g.from {
 				g.lag = append(g.lag, int64(now-next))
 			}
-			next += time.Duration(rnd.ExpFloat64() / total * float64(max(g.o.Together, 1)) * 1e9)
 			if err := g.look(); err != nil {
 				return err
 			}
@@ -217,19 +208,16 @@ func (g *generator) poisson() error {
 		if err := g.look(); err != nil {
 			return err
 		}
-		if left := min(next, end) - time.Since(g.base); left > spin {
+		if left := min(all.next, end) - time.Since(g.base); left > spin {
 			rest(g.sub.fd, left-spin)
 		}
 	}
 	return nil
 }
 
-// send has one publisher of a stream, or those that send together, send a packet whose
-// payload begins at a place.
-func (g *generator) send(rnd *rand.Rand, stream int, packet []byte, at int) error {
-	n := max(g.o.Together, 1)
-	from := g.first[stream] + rnd.IntN(g.o.Streams[stream].Publishers/n)*n
-	for i := from; i < from+n; i++ {
+// send has one publisher, or those that send together from this one on, send a packet whose payload begins at a place.
+func (g *generator) send(from int, packet []byte, at int) error {
+	for i := from; i < from+max(g.o.Together, 1); i++ {
 		binary.LittleEndian.PutUint64(packet[at+1:], uint64(time.Since(g.base)))
 		err := write(g.conns[i].fd, packet)
 		if err != nil && g.o.Follow { // the cluster has sent it elsewhere
