@@ -114,7 +114,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	p.groups.here = map[string]int{}
 	p.sessions.all = map[string]known{}
 	p.wills.all, p.wills.here, p.wills.begun, p.wills.drops = map[string]Will{}, map[string]string{}, map[string]uint64{}, map[string]Will{}
-	p.wills.silent, p.wills.more = map[uint64]time.Time{}, make(chan struct{}, 1)
+	p.wills.silent, p.wills.more, p.wills.later = map[uint64]time.Time{}, make(chan struct{}, 1), make(chan struct{}, willsAtOnce)
 	p.unsure.topics, p.unsure.more = map[string]bool{}, make(chan struct{}, 1)
 	p.heard, p.heardShared = make(chan *nats.Msg, heardMessages), make(chan *nats.Msg, heardMessages)
 	p.ctx, p.stop = context.WithCancel(context.Background())

@@ -9,6 +9,11 @@ import (
 func TestSentIsTold(t *testing.T) {
 	here := open(t, New(Config{Node: "n1", Data: t.TempDir(), Listen: "127.0.0.1:0"}, slog.New(slog.DiscardHandler)))
 	there := open(t, New(Config{Node: "n2", URL: here.ClientURL()}, slog.New(slog.DiscardHandler)))
+	for _, p := range []*Plane{here, there} { // what comes before the server knows that they listen they do not hear
+		if err := p.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	at := drawnAt{"c", 7}
 	here.tellSent(at, -2)
 	if got := here.groups.sends.of(at); got != -2 {

@@ -54,6 +54,7 @@ type wills struct {
 	begun map[string]uint64 // the revisions that this process is publishing though their node is gone, by key
 	drops map[string]Will   // to be dropped, by key
 	more  chan struct{}     // has one element while there may be some
+	later chan struct{}     // has an element for each that is being stored later
 	// due is told of a will whose node is gone. It reports whether it takes care of that, and calls Drop or Undue then.
 	due func(ctx context.Context, w *Will) bool
 	// silent is since when processes have not answered; of the goroutine that watches.
@@ -71,7 +72,7 @@ const (
 	// willGoneFor is how long it is kept that a will was dropped: clients may have another name each time. A node that does not hear of it
 	// finds out when it reads the will.
 	willGoneFor = time.Minute
-	// willsAtOnce is how many wills are read, published or dropped at once: each takes a round trip. After willsInTurn of a process it is
+	// willsAtOnce is how many wills are read, published, dropped or stored later at once: each takes a round trip. After willsInTurn of a process it is
 	// asked again whether that is there, which may take aliveTime.
 	willsAtOnce, willsInTurn = 16, 256
 	// willFormat begins what is stored of a will. A node that knows no wills would take one without it for a session, which needs the whole
@@ -122,28 +123,43 @@ func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay t
 func (p *Plane) storeWillLater(key string, w *Will, data []byte) {
 	for {
 		p.sleep(askPause)
-		p.wills.mu.Lock()
-		here := p.wills.here[key] == w.Connection
-		p.wills.mu.Unlock()
-		if !here || p.ctx.Err() != nil {
+		select {
+		case p.wills.later <- struct{}{}:
+		case <-p.ctx.Done():
 			return
 		}
 		ctx, cancel := context.WithTimeout(p.ctx, ackTime)
 		_, err := p.storeWill(ctx, key, w, data, true)
 		cancel()
+		<-p.wills.later
 		if err == nil || !leaderless(err) && !errors.Is(err, errLeft) {
 			return
 		}
 	}
 }
 
-// errLeft is of a will that is to be published before another one of its client is stored later.
-var errLeft = errors.New("a node that is gone has left one")
+var (
+	// errLeft is of a will that is to be published before another one of its client is stored later.
+	errLeft = errors.New("a node that is gone has left one")
+	// errForgotten is of a will that is not to be stored any more.
+	errForgotten = errors.New("it is forgotten")
+)
 
 // storeWill tries to store w as data, or to take away what is stored where it has no State, until ctx ends. Later, nobody publishes the one
 // before.
 func (p *Plane) storeWill(ctx context.Context, key string, w *Will, data []byte, later bool) (before *Will, err error) {
 	known := p.HasWill(w.Client)
+	store := func(do func(context.Context) error) error {
+		return p.ask(ctx, func(ctx context.Context) error {
+			p.wills.mu.Lock()
+			here := p.wills.here[key] == w.Connection
+			p.wills.mu.Unlock()
+			if later && !here { // it would take the place of that of a later connection
+				return errForgotten
+			}
+			return do(ctx)
+		})
+	}
 	for {
 		before = nil
 		if known {
@@ -159,9 +175,9 @@ func (p *Plane) storeWill(ctx context.Context, key string, w *Will, data []byte,
 		case left && later:
 			return nil, errLeft
 		case w.State != nil && before == nil:
-			err = p.ask(ctx, func(ctx context.Context) (err error) { _, err = p.kv.Create(ctx, key, data); return err })
+			err = store(func(ctx context.Context) (err error) { _, err = p.kv.Create(ctx, key, data); return err })
 		case w.State != nil:
-			err = p.ask(ctx, func(ctx context.Context) (err error) {
+			err = store(func(ctx context.Context) (err error) {
 				_, err = p.kv.Update(ctx, key, data, before.Revision)
 				return err
 			})

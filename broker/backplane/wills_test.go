@@ -215,3 +215,22 @@ func TestWillIsStoredLater(t *testing.T) {
 		}
 	}
 }
+
+// A will that is stored later takes the place of none of a later connection: its attempt was under way when the client came back.
+func TestWillOfAnEarlierConnection(t *testing.T) {
+	p := open(t, New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler)))
+	p.keepWill(t, "c", "2", "2")
+	await(t, "the will to be known", func() bool { return p.HasWill("c") })
+	w := &Will{Client: "c", Process: p.origin, Connection: "1", State: json.RawMessage("1")}
+	data, err := w.stored()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := willKeys + keyOf("c")
+	if _, err := p.storeWill(t.Context(), key, w, data, true); err == nil {
+		t.Error("it is stored")
+	}
+	if w, err := p.loadWill(t.Context(), key); err != nil || w == nil || w.Connection != "2" {
+		t.Errorf("the later one is %+v, %v", w, err)
+	}
+}

@@ -407,7 +407,7 @@ func (h *Hub) Stats() []Stats {
 	at := map[laneKey]*Stats{}
 	for i, r := range rules {
 		all[i] = r.stats.told()
-		all[i].Limit = r.Limit
+		all[i].Limit = h.limitOf(r, i >= len(h.rules))
 		at[laneKey{filter: r.Filter, share: i >= len(h.rules)}] = &all[i]
 	}
 	last := &all[len(all)-1]
@@ -426,6 +426,15 @@ func (h *Hub) Stats() []Stats {
 		of.BacklogBytes += bytes
 	}
 	return all
+}
+
+// limitOf returns the limit of a rule. The rate and burst of a share change with the lock of its lane alone held. The hub's is held.
+func (h *Hub) limitOf(r *rule, share bool) Limit {
+	if l := h.lanes[laneKey{filter: r.Filter, topic: r.Filter, share: true}]; share && l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+	}
+	return r.Limit
 }
 
 // Counts are what the hub holds.

@@ -10,11 +10,8 @@ import (
 // every message that goes, so that a process which was stopped meanwhile lets none through on what has long
 // been given to another one. It may be used by several goroutines.
 type Lease struct {
-	until atomic.Int64
+	until atomic.Int64 // below 0: the hub found that it was over at ^until
 }
-
-// lapsed is the until of a lease that the hub found to be over.
-const lapsed = -1
 
 // NewLease returns a lease that ends at an instant.
 func NewLease(until mono.Time) *Lease {
@@ -28,7 +25,7 @@ func NewLease(until mono.Time) *Lease {
 func (l *Lease) Extend(until mono.Time) bool {
 	for {
 		was := l.until.Load()
-		if was == lapsed {
+		if was < 0 {
 			return false
 		}
 		if l.until.CompareAndSwap(was, max(int64(until), 0)) {
@@ -42,10 +39,12 @@ func (l *Lease) over(now mono.Time) (ended mono.Time, over bool) {
 	for {
 		until := l.until.Load()
 		switch {
+		case until < 0:
+			return mono.Time(^until), true
 		case mono.Time(until) > now:
 			return 0, false
-		case until == lapsed || l.until.CompareAndSwap(until, lapsed):
-			return mono.Time(max(until, 0)), true
+		case l.until.CompareAndSwap(until, ^until):
+			return mono.Time(until), true
 		}
 	}
 }
@@ -62,7 +61,5 @@ func (l *lane) lapse(now mono.Time) {
 		return
 	}
 	r.lease = nil
-	next := r.Limit
-	next.Rate, next.Burst = r.floor.Rate, r.floor.Burst
-	l.change(r, next, ended)
+	l.change(r, r.floor.Rate, r.floor.Burst, ended)
 }

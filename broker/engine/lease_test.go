@@ -47,3 +47,71 @@ func TestLease(t *testing.T) {
 		t.Errorf("the limit is %+v, want the floor", s)
 	}
 }
+
+// A share that is given anew after its lease was over does not have what waits go as if it had lasted until then, though no message
+// has found it to be over: the process was stopped, and goes on.
+func TestShareAfterLease(t *testing.T) {
+	h := testHub(t, Config{})
+	var c client
+	subscribe(t, h, "t", &Subscription{Who: &c})
+	lease := NewLease(h.now().Add(time.Hour))
+	h.SetShare("t", &Share{Rate: 1000. / 3600, Burst: 1, Lease: lease, FloorRate: 1. / 3600, FloorBurst: 1})
+	to := topic(t, h, "t")
+	b := h.NewBatch()
+	for id := range uint16(8) { // one goes, the others are due 3.6 s after each other
+		publish(b, to, "m", id)
+	}
+	l := h.lanes[laneKey{filter: "t", topic: "t", share: true}]
+	l.mu.Lock()
+	for i := range l.queue.len() { // an hour is over since
+		l.queue.at(i).due -= mono.Time(time.Hour)
+	}
+	l.mu.Unlock()
+	lease.Extend(h.now().Add(-time.Hour))
+	h.SetShare("t", &Share{Rate: 1. / 3600, Burst: 1})
+	l.ring()
+	if n := c.count(); n > 2 {
+		t.Errorf("%d messages have gone, want no more than one since the lease was over", n)
+	}
+}
+
+// A lease that the hub has found to be over ends a share no earlier than when it ended: what waits then does not wait for longer than
+// by the floor.
+func TestLeaseThatIsOver(t *testing.T) {
+	h := testHub(t, Config{})
+	lease := NewLease(h.now().Add(time.Hour))
+	h.SetShare("t", &Share{Rate: 10, Burst: 1, Lease: lease, FloorRate: .1, FloorBurst: 1})
+	to := topic(t, h, "t")
+	end := h.now()
+	lease.Extend(end)
+	b := h.NewBatch()
+	for id := range uint16(3) {
+		publish(b, to, "m", id)
+	}
+	h.SetShare("t", &Share{Rate: 10, Burst: 1, Lease: lease, FloorRate: .1, FloorBurst: 1})
+	publish(b, to, "m", 3)
+	l := h.lanes[laneKey{filter: "t", topic: "t", share: true}]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.queue.at(l.queue.len() - 1).due.Sub(h.now()); last > 10*time.Hour {
+		t.Errorf("the last waits for %v, want about 30 s", last)
+	}
+}
+
+// Statistics may be read while leases end.
+func TestLeaseEndsBesideStats(t *testing.T) {
+	h := testHub(t, Config{})
+	to := topic(t, h, "t")
+	for range 100 {
+		h.SetShare("t", &Share{Rate: 1e6, Burst: 1e3, Lease: NewLease(h.now()), FloorRate: 1e5, FloorBurst: 1e3})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			publish(h.NewBatch(), to, "m", 1)
+		}()
+		for range 5 {
+			h.Stats()
+		}
+		<-done
+	}
+}

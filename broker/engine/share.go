@@ -39,17 +39,20 @@ func (h *Hub) SetShare(topic string, s *Share) {
 			r.stats.began = now
 			h.shares[topic] = r
 		}
-		// What waits here stays although the bucket is elsewhere now: it goes at the rate
-		// that it had.
-		next := r.Limit
-		if s.Rate > 0 {
-			next.Rate, next.Burst = s.Rate, s.Burst
-		}
 		if l != nil {
 			l.mu.Lock()
-			l.change(r, next, now)
+			l.lapse(now) // what waits had that rate no longer than the lease before lasted
+		}
+		// What waits here stays although the bucket is elsewhere now: it goes at the rate
+		// that it had.
+		rate, burst := r.Rate, r.Burst
+		if s.Rate > 0 {
+			rate, burst = s.Rate, s.Burst
+		}
+		if l != nil {
+			l.change(r, rate, burst, now)
 		} else {
-			r.Limit = next
+			r.Rate, r.Burst = rate, burst
 		}
 		if s.Rate > 0 {
 			r.lease, r.floor = s.Lease, floor{s.FloorRate, s.FloorBurst}
@@ -77,12 +80,12 @@ func (h *Hub) route(t *Topic, now mono.Time) {
 }
 
 // change gives the rule of a share another rate and burst from an instant on: what was due by then goes all the same. The lane's lock is held.
-func (l *lane) change(r *rule, next Limit, at mono.Time) {
+func (l *lane) change(r *rule, rate, burst float64, at mono.Time) {
 	old := r.Rate
-	r.Limit = next
-	l.pace(at, next.Rate, next.Burst)
-	if next.Rate != old && old > 0 {
-		l.queue.stretch(at, old/next.Rate)
+	r.Rate, r.Burst = rate, burst
+	l.pace(at, rate, burst)
+	if rate != old && old > 0 {
+		l.queue.stretch(at, old/rate)
 		l.armed = mono.Never
 		l.arm(l.hub.now())
 	}

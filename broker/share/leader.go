@@ -52,8 +52,10 @@ type shared struct {
 	whole   placement.Bucket
 	members []string
 	adaptor *placement.Adaptor
-	// obeyed is what the nodes had said that they obey when adaptor began.
-	obeyed map[string]obeyed
+	// obey is how many nodes had said that they obey something when adaptor began, and told are those whose grants it knows: these, and
+	// all that were sent some since.
+	obey int
+	told map[string]bool
 }
 
 // unheard is the member of a topic that stands for all nodes which may obey something and have not told this leader: what the others
@@ -236,11 +238,13 @@ func sharesOf(s *place.State, topic string) map[string]float64 {
 }
 
 // divide has the right nodes share a topic, by their shares of its publishers. Its adaptor begins anew when they change,
-// with what each may obey. While it is not known what every node obeys, those that have told keep that, and none gets more.
+// with what each may obey. While it is not known what every node obeys, those that have told keep that, and have no more together.
 func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, shares map[string]float64, known bool) {
 	s := l.topics[topic]
 	members := slices.Sorted(maps.Keys(shares))
-	obey, rest := map[string]obeyed{}, whole.Split(1-reserve)
+	granted := whole.Split(1 - reserve)
+	granted.Burst = max(granted.Burst, 1) // the least that an Adaptor divides
+	obey, rest := map[string]obeyed{}, granted
 	for node, r := range l.reports {
 		for _, o := range r.Topics {
 			if o.Topic == topic && o.Rate > 0 {
@@ -256,14 +260,15 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, sha
 		members = append(members, unheard)
 	}
 	slices.Sort(members)
-	if len(shares) == 0 || s != nil && slices.Equal(s.members, members) && s.whole == whole && (known || len(s.obeyed) == len(obey)) {
+	if len(shares) == 0 || s != nil && slices.Equal(s.members, members) && s.whole == whole && (known || s.obey == len(obey)) {
 		return
 	}
-	adaptor, err := placement.NewAdaptor(now-1, placement.AdaptorConfig{Bucket: whole.Split(1 - reserve), Brokers: len(members), Window: l.n.cfg.Window, Steps: steps})
+	adaptor, err := placement.NewAdaptor(now-1, placement.AdaptorConfig{Bucket: granted, Brokers: len(members), Window: l.n.cfg.Window, Steps: steps})
 	if err != nil {
 		l.n.log.Debug("a topic is not divided", "topic", topic, "error", err)
 		return
 	}
+	told := map[string]bool{}
 	for i, node := range members {
 		if node == unheard {
 			adaptor.Adopt(i, placement.Bucket{Rate: max(0, rest.Rate), Burst: max(0, rest.Burst)}, 0, l.expired())
@@ -271,14 +276,21 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, sha
 		}
 		o := obey[node]
 		use, version, expires := o.bucket(), o.Version, l.heard[node].Add(o.Left)
+		told[node] = o.Rate > 0
 		if was, ok := s.member(node); ok {
 			use = s.adaptor.Use(was)
 			version, expires = s.adaptor.Grant(was).Version, s.adaptor.Grant(was).Expires
+			told[node] = true
 		}
 		adaptor.Adopt(i, use, version, max(expires, now.Add(2*l.n.cfg.Window)))
+		if !known && o.Fresh {
+			adaptor.Expect(i, shares[node])
+		}
 	}
-	expect(adaptor, members, shares, obey)
-	l.topics[topic] = &shared{whole, members, adaptor, obey}
+	if known {
+		expect(adaptor, members, shares, obey)
+	}
+	l.topics[topic] = &shared{whole, members, adaptor, len(obey), told}
 }
 
 // member returns the number of a node whose grants the adaptor knows. s may be nil.
@@ -287,8 +299,7 @@ func (s *shared) member(node string) (i int, ok bool) {
 		return 0, false
 	}
 	i = slices.Index(s.members, node)
-	_, told := s.obeyed[node]
-	return i, i >= 0 && (told || !slices.Contains(s.members, unheard))
+	return i, i >= 0 && (s.told[node] || !slices.Contains(s.members, unheard))
 }
 
 // expect has those that have just got their first publishers begin with their share of these, and the others divide the rest as they
@@ -322,6 +333,7 @@ func (l *leader) tell(now mono.Time, node string, term uint64) {
 		if i < 0 || !heard { // it hears of the term, and reports
 			continue
 		}
+		s.told[node] = true
 		to := s.adaptor.Grant(i)
 		g.Grants = append(g.Grants, grant{Topic: topic, Version: to.Version, Rate: to.Rate, Burst: to.Burst, Left: max(to.Expires.Sub(now), 0),
 			Lasts: max(to.Expires.Sub(l.heard[node]), 0), FloorRate: to.Floor.Rate, FloorBurst: to.Floor.Burst})

@@ -241,18 +241,27 @@ func (n *Node) granted(now mono.Time, data []byte) {
 		return
 	}
 	for _, to := range g.Grants {
+		until := now.Add(to.Left)
+		if g.Process != 0 {
+			until = g.At.Add(to.Lasts)
+		}
 		h := n.shares[to.Topic]
-		if h == nil || h.leaving || h.bucket.Rate == 0 || to.Version < h.version || h.fresh && to.Version == h.version {
+		switch {
+		case h == nil || h.bucket.Rate == 0 || until <= now:
+			continue
+		case h.leaving: // it takes no other, but what it obeys is its own for as long as the leader hears that
+			if h.lease != nil && until > h.expires && h.lease.Extend(until) {
+				h.expires = until
+			}
+			continue
+		case to.Version < h.version || h.fresh && to.Version == h.version:
 			continue
 		}
 		h.fresh = false
 		floor := placement.Bucket{Rate: to.FloorRate, Burst: to.FloorBurst}
 		same := floor == h.floor && h.lease != nil
-		h.expires, h.floor = now.Add(to.Left), floor
-		if g.Process != 0 {
-			h.expires = g.At.Add(to.Lasts)
-		}
-		if b := (placement.Bucket{Rate: to.Rate, Burst: to.Burst}); to.Rate > 0 && h.expires > now {
+		h.expires, h.floor = until, floor
+		if b := (placement.Bucket{Rate: to.Rate, Burst: to.Burst}); to.Rate > 0 {
 			h.version = to.Version
 			if b != h.bucket || !same || !h.lease.Extend(h.expires) {
 				n.obey(to.Topic, h, b, engine.NewLease(h.expires))
@@ -272,6 +281,8 @@ func (n *Node) expire(now mono.Time) {
 		case h.leaving:
 			if seen, ok := n.hub.Seen(topic); !ok || seen.Waiting == 0 {
 				h.bucket, h.leaving = placement.Bucket{}, false
+			} else if h.lease != nil && now >= h.expires { // as the hub has it
+				h.bucket, h.lease = placement.Bucket{Rate: min(h.floor.Rate, h.bucket.Rate), Burst: min(h.floor.Burst, h.bucket.Burst)}, nil
 			}
 		case now >= h.expires && h.bucket.Rate > h.floor.Rate:
 			n.obey(topic, h, h.floor, nil)

@@ -528,11 +528,7 @@ func TestComesBackToAnother(t *testing.T) {
 // When the node that led is gone for good, the others keep what they obey under the leader that comes: it grants no more than all had
 // together, and what the silent one had when that has expired.
 func TestLeaderIsGone(t *testing.T) {
-	n := NewNode(Config{Node: "n1", Window: 10 * time.Second}, &fakeHub{}, nil, nil, slog.New(slog.DiscardHandler))
-	n.leader.n = n
-	l := &n.leader
-	l.leads, l.since, l.reports, l.heard, l.topics = 2, 0, map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
-	l.mover = newMover(l, 0)
+	l := leads(10 * time.Second)
 	whole := placement.Bucket{Rate: 1000, Burst: 100}
 	version := map[string]uint64{"n1": 7, "n2": 8, "n3": 9}
 	obeys := map[string]float64{"n1": 500, "n2": 295, "n3": 200}
@@ -577,6 +573,107 @@ func TestLeaderIsGone(t *testing.T) {
 		if step == 0 && obeys["n1"] < 490 {
 			t.Errorf("n1 has %.1f as soon as it has told, want what it had", obeys["n1"])
 		}
+	}
+}
+
+// leads returns a leader that no node runs.
+func leads(window time.Duration) *leader {
+	n := NewNode(Config{Node: "n1", Window: window}, &fakeHub{}, nil, nil, slog.New(slog.DiscardHandler))
+	l := &n.leader
+	l.n, l.leads, l.reports, l.heard, l.topics = n, 2, map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
+	l.mover = newMover(l, 0)
+	return l
+}
+
+// tells hands a leader the report of a node about one topic.
+func (l *leader) tells(t *testing.T, now mono.Time, node string, o obeyed) {
+	t.Helper()
+	data, err := json.Marshal(report{Node: node, Term: l.leads, Topics: []obeyed{o}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.reported(now, data)
+}
+
+// A node that has more of a topic than its part of the publishers keeps it under a new leader, too, while others have not told.
+func TestKeepsWhatItHas(t *testing.T) {
+	l := leads(10 * time.Second)
+	l.tells(t, 1, "n1", obeyed{Topic: "t", Rate: 700, Burst: 70, Version: 7, Left: time.Second})
+	l.divide(2, "t", placement.Bucket{Rate: 1000, Burst: 100}, map[string]float64{"n1": .5, "n2": .3, "n3": .2}, false)
+	s := l.topics["t"]
+	s.adaptor.Step(2)
+	if g := s.adaptor.Grant(slices.Index(s.members, "n1")); g.Rate < 700 || g.Burst < 70 {
+		t.Errorf("n1 has %+v, want the 700 that it had", g)
+	}
+}
+
+// The smallest bucket is divided as well.
+func TestDividesABurstOfOne(t *testing.T) {
+	l := leads(10 * time.Second)
+	l.divide(2, "t", placement.Bucket{Rate: 1000, Burst: 1}, map[string]float64{"n1": .5, "n2": .5}, true)
+	if l.topics["t"] == nil {
+		t.Error("it is not divided")
+	}
+}
+
+// What a node was sent counts as what it obeys, also where it had nothing when the leader began and has not said since that it obeys it.
+func TestGrantsOnTheirWay(t *testing.T) {
+	l := leads(10 * time.Second)
+	whole, shares := placement.Bucket{Rate: 1000, Burst: 100}, map[string]float64{"n1": .5, "n2": .3, "n3": .2}
+	l.tells(t, 1, "n1", obeyed{Topic: "t", Rate: 500, Burst: 50, Version: 7, Left: time.Second})
+	l.tells(t, 1, "n2", obeyed{Topic: "t"})
+	l.divide(2, "t", whole, shares, false)
+	s := l.topics["t"]
+	n2 := slices.Index(s.members, "n2")
+	s.adaptor.Adopt(n2, placement.Bucket{Rate: 200, Burst: 20}, 9, mono.Time(time.Minute)) // as if it had granted this
+	l.tell(3, "n2", 2)
+	l.tells(t, 4, "n2", obeyed{Topic: "t", Rate: 100, Burst: 10, Version: 8, Left: time.Second}) // and something before, which it obeys
+	l.divide(5, "t", whole, shares, false)
+	if s = l.topics["t"]; s.adaptor.Use(slices.Index(s.members, "n2")).Rate < 200 {
+		t.Errorf("it counts %+v, want the 200 that are on their way", s.adaptor.Use(slices.Index(s.members, "n2")))
+	}
+}
+
+// A node whose last publisher has left keeps its part of the bucket, for as long as messages wait there and the leader hears of it.
+func TestLeavesSlowly(t *testing.T) {
+	hub := engine.New(engine.Config{})
+	defer hub.Close()
+	n := NewNode(Config{Node: "n1", Holders: func(string, []string) {}, Move: func(string, string) bool { return false }}, hub, nil, nil, slog.New(slog.DiscardHandler))
+	at := func(node string) *place.State {
+		return &place.State{Nodes: map[string]place.Node{"n1": {Address: "h1", Capacity: 1}, "n2": {Address: "h2", Capacity: 1}},
+			Topics: map[string]*place.Topic{"t": {Limits: place.Limits{Rate: 100, Burst: 10}, Publishers: map[string]place.Publisher{"p": {Rate: 1, Node: node}}}}}
+	}
+	grant := func(version int, lasts time.Duration) {
+		now := live.Now()
+		n.granted(now, fmt.Appendf(nil, `{"term":1,"process":%d,"at":%d,"grants":[{"topic":"t","version":%d,"rate":60,"burst":1,"left":1,"lasts":%d,"floor_rate":2,"floor_burst":1}]}`, n.process, now, version, lasts))
+	}
+	n.follow(at("n1"))
+	grant(3, 50*time.Millisecond)
+	n.follow(at("n2"))
+	grant(4, time.Hour) // the leader hears that it obeys the third
+	topic, err := hub.Topic([]byte("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := hub.NewBatch()
+	time.Sleep(51 * time.Millisecond)
+	b.Begin(live.Now())
+	for range 600 { // ten seconds' worth
+		b.Publish(&engine.Message{Topic: topic, Payload: []byte("x"), Expires: mono.Never}, 0)
+	}
+	b.End()
+	if got := hub.Stats()[0].Limit.Rate; got != 60 {
+		t.Errorf("what waits goes at %v, want at the 60 that it had", got)
+	}
+	// It comes back when the leader has not been heard for long, and has the floor.
+	end := live.Now().Add(2 * time.Hour)
+	n.expire(end)
+	if h := n.shares["t"]; !h.leaving || h.bucket.Rate != 2 {
+		t.Fatalf("it has %+v, want the floor while messages wait", h)
+	}
+	n.follow(at("n1"))
+	if got := hub.Stats()[0].Limit.Rate; got != 2 {
+		t.Errorf("it comes back with %v, want the floor", got)
 	}
 }
 

@@ -250,8 +250,8 @@ func TestCompletionsAreToldWhenTheyAreKnown(t *testing.T) {
 	b := newBuilder(20 * ms)
 	for i := range uint64(30) {
 		l := b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * 100 * ms), summary: summary{now: time.Unix(1000, 0), ended: 1000 + 40*i, finished: 3}, super: true, maySignal: true})
-		if got, want := l.Sample.Finished.Count, uint64(40); i < 10 && got != 0 || i > 10 && got != want {
-			t.Errorf("look %d: %d ended, expected none in the first second and then %d", i, got, want)
+		if got, want := l.Sample.Finished.Count, uint64(40); i <= 10 && got != 0 || i > 10 && got != want {
+			t.Errorf("look %d: %d ended, expected none until the look that is a second after the first, and then %d", i, got, want)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 	if len(c.points) == 0 {
 		c.begun = at
 	}
-	if !c.Known() {
+	if n := len(c.points); n > 0 && c.points[n-1].at.Sub(c.begun) < steady {
 		c.points = c.points[:0]
 	}
 	c.points = append(c.points, point{at, total, advanced})
@@ -75,10 +75,7 @@ func (c *Completions) Add(at mono.Time, total, advanced uint64) uint64 {
 }
 
 // Known reports whether what Add returned last is all that ended.
-func (c *Completions) Known() bool {
-	n := len(c.points)
-	return n > 0 && c.points[n-1].at.Sub(c.begun) >= steady
-}
+func (c *Completions) Known() bool { return len(c.points) > 1 }
 
 // since returns which point is the last that is as old as a span, or the first of all; never the
 // newest.

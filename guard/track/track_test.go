@@ -194,10 +194,10 @@ func TestCompletionsFromBefore(t *testing.T) {
 			total += 400 // of the load of a minute ago
 		}
 		got := c.Add(at, total, 3)
-		if known := i >= 9; c.Known() != known {
+		if known := i > 9; c.Known() != known {
 			t.Errorf("look %d: known %v, expected %v", i, c.Known(), known)
 		}
-		if c.Known() && i > 9 && got != 20 || !c.Known() && got != 3 {
+		if c.Known() && got != 20 || !c.Known() && got != 3 {
 			t.Errorf("look %d: %d, expected 3 that were seen, and 20 from a second on", i, got)
 		}
 	}

@@ -81,6 +81,13 @@
 
 #include "spillgate_tracer.h"
 
+#ifndef SYS_pidfd_open /* in headers from before Linux 5.3; of every architecture but Alpha */
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+
 extern __attribute__((visibility("default"))) module AP_MODULE_DECLARE_DATA spillgate_module;
 
 APR_DECLARE_OPTIONAL_FN(int, ssl_is_https, (conn_rec *));
@@ -303,14 +310,14 @@ static bool in_family(pid_t pid) {
 
 /* Enters a child of one that is held, or of this process. The number was read
  * before the descriptor was opened, so it is asked again whose child it is. Before
- * Linux 5.3 there are no such descriptors, and children of this process get the
- * signal at once. */
+ * Linux 5.3, and in containers that forbid what they do not know, there are no such
+ * descriptors, and children of this process get the signal at once. */
 static void adopt(pid_t pid, pid_t parent, int signal) {
 	if (pid <= 1 || family.count == MOST_PROGRAMS || in_family(pid))
 		return;
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (fd < 0) {
-		if (errno == ENOSYS && parent == getpid())
+		if ((errno == ENOSYS || errno == EPERM) && parent == getpid())
 			kill(pid, signal);
 		return;
 	}
@@ -348,7 +355,7 @@ static void adopt_children(pid_t parent, int signal) {
 }
 
 /* Reports whether a process that is held has not ended, so that its number is its own. */
-static bool there(int fd) { return syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) == 0; }
+static bool there(int fd) { return syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) == 0 || errno == EPERM; }
 
 /* Signals what the handler has started and what that has started in turn, as far
  * as it has not ended, and remembers it: once a program has ended, its children are
