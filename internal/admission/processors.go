@@ -76,13 +76,15 @@ func (g *Gate) OnLag(now mono.Time, d time.Duration) {
 }
 
 // OnBusy takes the CPU time that this process used since the last call, about 20 ms ago, and
-// the most that it could have used of its processors. It comes after a finished measurement of OnLag, which
-// the limit then hears of: a lag that is told at each event while it is under way would count as often. If the two are close, more running
+// the most that it could have used of its processors. If the two are close, more running
 // requests than processors only share these. The CPU time of refusals does not count, unless
 // messages wait for the processors: its estimate is too rough then. host is the CPU utilization
 // of the host by all processes, 0 if unknown. The processors of a machine that runs a whole call
 // graph may be short although this process uses few of them; messages wait for this process
 // then (OnLag).
+//
+// A finished measurement of OnLag comes before, and the limit hears of it here. It does not hear of
+// lags that are told while a measurement is under way: they come with every event.
 func (g *Gate) OnBusy(used, all time.Duration, processors int, host float64) {
 	g.cpu.host += (host - g.cpu.host) / busyCalls
 	g.limit.SetLag(g.cpu.lag)

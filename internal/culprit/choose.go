@@ -206,7 +206,7 @@ func (e *Engine) itself(v *view, c *contender) float64 {
 			up += v.waited[at] * max(1-e.graph.keeps[at], 0)
 		}
 	}
-	return c.usage.sofar * max(1-ratio(up, v.age[c.task]), 0)
+	return c.usage.sofar * (1 - v.within(up, c.task, c.resource, e.heldUp(v, c.task)))
 }
 
 // rare is how many times the usual use of a resource makes a task unusual: an

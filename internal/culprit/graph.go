@@ -104,9 +104,11 @@ func (g *graph) passOn(v *view, horizon float64) {
 		}
 	}
 	for i := range g.waits {
-		if g.gone[i] = v.unseen(i); g.gone[i] > 0 && v.locks(i) {
-			own := max(v.age[i]-v.s.Tasks[i].Starved.Seconds(), 0)
-			g.gone[i] *= max(1-own/horizon, 0)
+		if g.gone[i] = v.unseen(i); g.gone[i] > 0 {
+			if lock, held := v.locked(i); held > 0 {
+				own := held * (1 - v.within(v.s.Tasks[i].Starved.Seconds(), i, lock, v.starved[i]))
+				g.gone[i] *= max(1-own/horizon, 0)
+			}
 		}
 		g.waits[i] += g.gone[i]
 	}

@@ -259,14 +259,37 @@ func (v *view) holds(i, r int) bool {
 	return h > 0 && v.uses[h-1].now > 0
 }
 
-// locks reports whether task i holds a lock for which others waited of late.
-func (v *view) locks(i int) bool {
+// locked returns the lock that task i has held for longest of those for which others waited of late, and for how long, in seconds;
+// 0 if it holds none.
+func (v *view) locked(i int) (lock int, held float64) {
 	for r := range v.r {
 		if v.s.Resources[r].Kind == Lock && v.keepsOf(i, r) && v.contended(r) {
-			return true
+			if h := v.heldFor(i, r); h > held {
+				lock, held = r, h
+			}
 		}
 	}
-	return false
+	return lock, held
+}
+
+// heldFor returns for how long task i has held resource r, in seconds, 0 if the source shows no hold.
+func (v *view) heldFor(i, r int) float64 {
+	h := v.holdOf[i*v.r+r]
+	if h == 0 {
+		return 0
+	}
+	hold := &v.s.Holds[h-1]
+	return seconds(hold.HoldTime + since(v.s.At, hold.HeldSince))
+}
+
+// within returns for which part of the time for which task i has held resource r it was kept from going on, if it was for lost seconds
+// since it began, and for the part now of the time since the last look. It may have begun to hold late, and be kept since.
+func (v *view) within(lost float64, i, r int, now float64) float64 {
+	part := min(max(ratio(lost, v.age[i]), now), 1)
+	if held := v.heldFor(i, r); held > 0 {
+		part = min(part, lost/held)
+	}
+	return part
 }
 
 // pends reports whether a task only waits for a resource, at being their place in the

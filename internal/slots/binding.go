@@ -60,7 +60,7 @@ func (l *Limit) whileBinding(p point) {
 	if p.residence < k.alone*much {
 		// The work takes less than it did. A trial asks whether more can be done at once, too, unless a queue
 		// would do no harm.
-		if k.alone = p.residence; p.residence > l.hidden() {
+		if k.alone = p.residence; p.residence > l.harmless() {
 			l.agenda.untried, l.agenda.last = l.agenda.gap, fewer
 		}
 	}
@@ -85,12 +85,12 @@ func (l *Limit) follow(n float64, p point) {
 func (l *Limit) guessKnee(p, here point) bool {
 	k := &l.knee
 	switch {
-	case l.told.useful == 0 && p.residence <= l.hidden():
+	case l.told.useful == 0 && p.residence <= l.harmless():
 		by := up
 		if l.unqueued.n == 0 {
 			by = leap
 		}
-		l.limit = min(l.limit*by, max(l.limit, l.hidden()*p.throughput))
+		l.limit = min(l.limit*by, max(l.limit, l.spacious()*p.throughput))
 		return false
 	case l.line.confirmed:
 		k.at = l.counted(here.order)

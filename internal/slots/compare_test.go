@@ -127,20 +127,31 @@ func TestFewerWithShorterResidence(t *testing.T) {
 	}
 }
 
-// TestMoreInVain: where no ranks show a queue, more are tried again and again; that it gains nothing puts off the next
-// trials.
-func TestMoreInVain(t *testing.T) {
+// TestMoreInVainSaysNothingAgainstFewer: where no ranks show a queue, more are tried again and again; that it
+// gains nothing puts off the next such trial, not the one with fewer, but on shared processors.
+func TestMoreInVainSaysNothingAgainstFewer(t *testing.T) {
 	const millisecond = 1e6
-	l, err := New(Config{Slack: 10 * millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.knee.rate, l.knee.alone, l.knee.at = 1000.0/1e9, 35*millisecond, 38
-	ranks := order{count: 100, sum: 2000, top: 40} // as far as what runs
-	l.try(point{concurrency: 40, throughput: l.knee.rate, residence: 40 * millisecond, took: 40 * millisecond, samples: 100, limit: 40, order: ranks, bound: true}, more)
-	l.judge(point{concurrency: 60, throughput: l.knee.rate, residence: 60 * millisecond, took: 60 * millisecond, samples: 100, limit: 60, bound: true})
-	if l.trial.kind != noTrial || l.agenda.gap != 2*trialFirst || l.agenda.upGap != 2*raiseFirst {
-		t.Errorf("in a trial: %v, the next one with fewer in %d windows, with more in %d; want none, %d and %d", l.trial.kind != noTrial, l.agenda.gap, l.agenda.upGap, 2*trialFirst, 2*raiseFirst)
+	for _, tt := range []struct {
+		name  string
+		ranks order
+		short bool
+		gap   int
+	}{
+		{"ranks reach as far as what runs", order{count: 100, sum: 2000, top: 40}, false, trialFirst},
+		{"the same on processors that are short", order{count: 100, sum: 2000, top: 40}, true, 2 * trialFirst},
+		{"ranks do not tell", order{}, false, 2 * trialFirst},
+	} {
+		l, err := New(Config{Slack: 10 * millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetShort(tt.short)
+		l.knee.rate, l.knee.alone, l.knee.at = 1000.0/1e9, 35*millisecond, 38
+		l.try(point{concurrency: 40, throughput: l.knee.rate, residence: 40 * millisecond, took: 40 * millisecond, samples: 100, limit: 40, order: tt.ranks, bound: true}, more)
+		l.judge(point{concurrency: 60, throughput: l.knee.rate, residence: 60 * millisecond, took: 60 * millisecond, samples: 100, limit: 60, bound: true})
+		if l.trial.kind != noTrial || l.agenda.gap != tt.gap || l.agenda.upGap != 2*raiseFirst {
+			t.Errorf("%s: in a trial: %v, the next one with fewer in %d windows, with more in %d; want none, %d and %d", tt.name, l.trial.kind != noTrial, l.agenda.gap, l.agenda.upGap, tt.gap, 2*raiseFirst)
+		}
 	}
 }
 

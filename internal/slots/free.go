@@ -73,7 +73,7 @@ func (l *Limit) learnFree(p point) {
 // them.
 func (l *Limit) growInBurst(p point) {
 	w := &l.window
-	if w.full == 0 || l.use.lent > 0 || l.use.overdue > 0 || l.told.useful > 0 || p.residence > l.knee.alone*near || p.residence > l.hidden() {
+	if w.full == 0 || l.use.lent > 0 || l.use.overdue > 0 || l.told.useful > 0 || p.residence > l.knee.alone*near || p.residence > l.harmless() {
 		return
 	}
 	l.limit *= littleUp

@@ -22,7 +22,12 @@ func (l *Limit) judgeMore(p point) {
 		return
 	}
 	if t.before == t.from {
-		a.gap, a.upGap = min(2*a.gap, trialLast), min(2*a.upGap, trialLast)
+		// Ranks that reach as far as what runs are no reason to put off a trial with fewer: they always do where
+		// requests share what serves them. On shared processors trials upwards end by themselves: see unqueuedAt.
+		if l.Sharing() || !t.from.order.full(t.from.limit) {
+			a.gap = min(2*a.gap, trialLast)
+		}
+		a.upGap = min(2*a.upGap, trialLast)
 	}
 	from := t.before
 	l.end()

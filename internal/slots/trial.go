@@ -63,7 +63,7 @@ func (l *Limit) due(p point) trialKind {
 	switch {
 	case l.told.useful > 0 && l.Limit() <= l.told.useful:
 		return noTrial
-	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.hidden():
+	case !l.line.confirmed && l.knee.doubtful() && a.last == more && a.untried >= a.gap && p.residence > l.harmless():
 		return fewer // more were tried
 	case l.unqueuedAt(p) && a.untried >= a.upGap && p.residence <= whole*float64(l.cfg.Slack) && p.given <= deserted:
 		return more
@@ -73,7 +73,7 @@ func (l *Limit) due(p point) trialKind {
 		return noTrial
 	case a.last == fewer && p.concurrency < up*l.knee.at: // else far more run than the knee
 		return more
-	case l.told.useful > 0 && p.residence > near*l.knee.alone, p.residence > l.hidden():
+	case l.told.useful > 0 && p.residence > near*l.knee.alone, p.residence > l.harmless():
 		return fewer
 	}
 	a.untried, a.last = 0, fewer

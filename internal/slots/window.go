@@ -195,7 +195,7 @@ func (l *Limit) soon(length float64, many bool) bool {
 		return true
 	case l.trial.kind != noTrial:
 		return false
-	case l.limit < l.seen.peak && l.knee.at == 0 && l.knee.service > 0 && l.told.useful == 0 && many && w.full >= binding*length && w.residence() <= l.hidden():
+	case l.limit < l.seen.peak && l.knee.at == 0 && l.knee.service > 0 && l.told.useful == 0 && many && w.full >= binding*length && w.residence() <= l.harmless():
 		return true // more may run, and each window without them refuses some
 	}
 	return l.line.confirmed && w.residence() > slowed*l.knee.alone // each slot costs more than it did
