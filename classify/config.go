@@ -73,7 +73,9 @@ type Match struct {
 	// a slash covers all below it, and a segment that is * stands for any one:
 	// /orders/, /users/*/cart, /shop.Cart/. A path that servers read in several ways, such as
 	// /bulk/..%2forders, /orders//1 or /orders;v=1, is compared by each of them, and the request
-	// has the lowest rank that comes of it: the default class, the largest priority.
+	// has the lowest rank that comes of it: the default class, the largest priority. Of one that is
+	// longer than 2 KiB, or has "\" or dots, or ";" beside dots, both as they are and encoded, any
+	// reading may be somebody's, and each path of a rule counts.
 	Path []string
 	// Method are HTTP methods. A gRPC call is a POST.
 	Method []string

@@ -106,13 +106,43 @@ func (r *Rules) classify(now mono.Time, f *Facts, names *Names, u *url.URL) Resu
 		return r.Classify(now, f, names)
 	}
 	f.Path = urlpath.Canonical(u.Path)
+	others, all := urlpath.Others(u.Path, u.RawPath)
+	if !all {
+		return r.lowest(now, f, names)
+	}
 	out := r.Classify(now, f, names)
-	for _, f.Path = range urlpath.Others(u.Path, u.RawPath) {
-		if other := r.Classify(now, f, names); other.below(&out) {
-			out = other
+	for _, f.Path = range others {
+		out.lower(r.Classify(now, f, names))
+	}
+	return out
+}
+
+// lowest is what a request is whose path may be any.
+func (r *Rules) lowest(now mono.Time, f *Facts, names *Names) Result {
+	out, some := Result{}, false
+	for i := range len(r.rules) + 1 {
+		if i == len(r.rules) {
+			i = -1 // none matches
+		} else if !r.rules[i].match(f) {
+			continue
+		}
+		if what := r.by(i, now, f, names); some {
+			out.lower(what)
+		} else {
+			out, some = what, true
+		}
+		if i >= 0 && len(r.rules[i].paths) == 0 {
+			break // it matches all that come to it
 		}
 	}
 	return out
+}
+
+// lower makes r what is lower of both.
+func (r *Result) lower(other Result) {
+	if other.below(r) {
+		*r = other
+	}
 }
 
 // below reports whether a request that is r has less of a server than one that is other.

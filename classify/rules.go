@@ -150,17 +150,25 @@ func (r *Rules) Listed(name string) bool {
 // are not listed and told apart nevertheless; without it the result depends on
 // nothing but the rules and the facts. It does not allocate, but for a new name.
 func (r *Rules) Classify(now mono.Time, f *Facts, names *Names) Result {
-	out := Result{Rule: -1}
+	for i := range r.rules {
+		if c := &r.rules[i]; c.matchPath(f) && c.match(f) {
+			return r.by(i, now, f, names)
+		}
+	}
+	return r.by(-1, now, f, names)
+}
+
+// by is Classify where the rule in that place matched, none if it is negative.
+func (r *Rules) by(rule int, now mono.Time, f *Facts, names *Names) Result {
+	out := Result{Rule: rule}
 	var set Set
 	believed := f.Trusted
 	outside := false // the name is a stranger's choice
-	for i := range r.rules {
-		if c := &r.rules[i]; c.match(f) {
-			out.Rule, set = i, c.set
-			if c.baggage == AnyBaggage && !believed {
-				believed, outside = true, true
-			}
-			break
+	if rule >= 0 {
+		c := &r.rules[rule]
+		set = c.set
+		if c.baggage == AnyBaggage && !believed {
+			believed, outside = true, true
 		}
 	}
 	var claims Rank
@@ -207,7 +215,7 @@ func (r *Rules) Classify(now mono.Time, f *Facts, names *Names) Result {
 	return out
 }
 
-// match reports whether a request meets all conditions of c.
+// match reports whether a request meets all conditions of c but for that of its path.
 func (c *rule) match(f *Facts) bool {
 	switch c.baggage {
 	case TrustedBaggage:
@@ -219,7 +227,7 @@ func (c *rule) match(f *Facts) bool {
 			return false
 		}
 	}
-	return c.matchMethod(f) && c.matchPath(f) && c.matchHost(f) && c.matchPeer(f) && c.matchHeader(f) && c.matchEtcd(f)
+	return c.matchMethod(f) && c.matchHost(f) && c.matchPeer(f) && c.matchHeader(f) && c.matchEtcd(f)
 }
 
 func (c *rule) matchMethod(f *Facts) bool {

@@ -71,7 +71,8 @@ func Exempt(exempt func(*http.Request) bool) Option {
 // Paths reports requests by path, for Exempt. A path that ends in a slash covers
 // all below it. A request is reported if its path is under one of them as it is
 // written, before and after its percent-encoding is decoded, and as every server would read it, whether or not that resolves
-// "..", ";", "\" and encoded slashes: writing a path in another way exempts no request.
+// "..", ";", "\" and encoded slashes: writing a path in another way exempts no request. One that needs this and is longer
+// than 2 KiB, or has "\" or dots, or ";" beside dots, both as they are and encoded, may be read in any way, and is not reported.
 func Paths(paths ...string) func(*http.Request) bool {
 	exact := map[string]bool{}
 	var trees []string
@@ -88,8 +89,11 @@ func Paths(paths ...string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		// As it is written first: for nearly all requests that is enough, and to resolve a path takes longer.
 		path := r.URL.Path
-		return under(path) && (r.URL.RawPath == "" || under(r.URL.RawPath)) && under(urlpath.Canonical(path)) &&
-			!slices.ContainsFunc(urlpath.Others(r.URL.Path, r.URL.RawPath), func(other string) bool { return !under(other) })
+		if !under(path) || r.URL.RawPath != "" && !under(r.URL.RawPath) || !under(urlpath.Canonical(path)) {
+			return false
+		}
+		others, all := urlpath.Others(path, r.URL.RawPath)
+		return all && !slices.ContainsFunc(others, func(other string) bool { return !under(other) })
 	}
 }
 
@@ -153,7 +157,8 @@ func Kinds(f func(*http.Request) (kind string, cancel bool)) Option {
 // ByPath gives objectives by path, for Objectives. A path that ends in a slash covers all
 // below it; of several that cover a request the longest counts. What no path covers, and
 // an objective that is not above 0, is left to the gate's; so is a path that servers read in
-// several ways, such as /reports/..%2fa, if these have different objectives.
+// several ways, such as /reports/..%2fa, if these have different objectives, and one that Paths
+// does not report because it may be read in any way.
 func ByPath(objectives map[string]time.Duration) func(*http.Request) time.Duration {
 	known := make(map[string]time.Duration, len(objectives))
 	for _, path := range slices.Sorted(maps.Keys(objectives)) {
@@ -172,10 +177,9 @@ func ByPath(objectives map[string]time.Duration) func(*http.Request) time.Durati
 	}
 	return func(r *http.Request) time.Duration {
 		d := of(urlpath.Canonical(r.URL.Path))
-		for _, other := range urlpath.Others(r.URL.Path, r.URL.RawPath) {
-			if of(other) != d {
-				return 0
-			}
+		others, all := urlpath.Others(r.URL.Path, r.URL.RawPath)
+		if !all || slices.ContainsFunc(others, func(other string) bool { return of(other) != d }) {
+			return 0
 		}
 		return d
 	}

@@ -30,7 +30,9 @@ type Patience struct {
 	// made, and only its way takes time. While others wait for a slot, one wait of a fiftieth of
 	// that is enough. A handler that goes on to compute what it writes next does that without a
 	// slot, as nothing of an answer that has begun can be refused: it should have computed all
-	// before it writes, or do the rest in spillgate.Gate.Do. And how long in all it may wait for the client to send
+	// before it writes, or do the rest in spillgate.Gate.Do.
+	//
+	// It is also how long in all the handler may wait for the client to send
 	// a body that was not read before: the request gives its slot back, and takes one
 	// again for what follows the end of the body, or is refused then. A request whose like was
 	// answered before the end of its body in the last ten minutes keeps its slot: its work does

@@ -138,14 +138,26 @@ func TestStreamsAreRefusedWhenTheyGoOn(t *testing.T) {
 }
 
 // A caller that ends an answer which has been flushed says nothing about the server: its work was to begin the answer. One
-// that leaves before that gave up.
+// that leaves before that gave up, and what a handler says of its work stands.
 func TestStreamsThatTheirCallerEnds(t *testing.T) {
-	for _, flushes := range []bool{true, false} {
+	for _, tt := range []struct {
+		flushes bool
+		says    func(w http.ResponseWriter, r *http.Request) // may be nil
+		want    work.Outcome
+	}{
+		{true, nil, work.Released},
+		{false, nil, work.Ignored},
+		{true, func(_ http.ResponseWriter, r *http.Request) { Ignore(r.Context()) }, work.Ignored},
+		{true, func(w http.ResponseWriter, _ *http.Request) { SetOutcome(w, work.Dropped) }, work.Dropped},
+	} {
 		for _, major := range []int{1, 2} {
 			gate := newGate(t, oneSlot(), nil)
 			began := make(chan struct{})
 			s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if flushes {
+				if tt.says != nil {
+					tt.says(w, r)
+				}
+				if tt.flushes {
 					_, _ = io.WriteString(w, "token")
 					_ = http.NewResponseController(w).Flush()
 				}
@@ -159,7 +171,7 @@ func TestStreamsThatTheirCallerEnds(t *testing.T) {
 			}
 			go func() {
 				<-began
-				if !flushes {
+				if !tt.flushes {
 					leave()
 				}
 			}()
@@ -172,13 +184,9 @@ func TestStreamsThatTheirCallerEnds(t *testing.T) {
 				resp.Body.Close()
 			}
 			leave()
-			want := work.Ignored
-			if flushes {
-				want = work.Released
-			}
 			eventually(t, "the request to leave", func() bool { return gate.Stats().Running == 0 })
-			if served := gate.Stats().Served; served[want] != 1 {
-				t.Errorf("HTTP/%d, flushed %v: outcomes %v, expected one %v", major, flushes, served, want)
+			if served := gate.Stats().Served; served[tt.want] != 1 {
+				t.Errorf("HTTP/%d, flushed %v: outcomes %v, expected one %v", major, tt.flushes, served, tt.want)
 			}
 		}
 	}

@@ -389,10 +389,9 @@ func (w *writer) failed() bool {
 
 // result says how the request ended.
 func (w *writer) result(returned bool) work.Outcome {
+	ended := w.slow != nil && w.slow.stream != nil && w.in.Err() == context.Canceled && w.in.r.Context().Err() != nil
 	switch {
-	case w.slow != nil && w.slow.stream != nil && w.in.Err() == context.Canceled && w.in.r.Context().Err() != nil:
-		return work.Released // a stream that its caller ended: the work was to begin it
-	case !returned:
+	case !returned && !ended:
 		return work.Ignored
 	case w.chosen:
 		return w.outcome
@@ -407,6 +406,8 @@ func (w *writer) result(returned bool) work.Outcome {
 		return work.Dropped
 	case w.in.ignored.Load():
 		return work.Ignored
+	case ended:
+		return work.Released // a stream that its caller ended: the work was to begin it
 	case w.in.Err() != nil:
 		return work.Ignored // the caller left, or its time is over
 	case w.slow != nil && w.slow.blocked > 0 && 2*w.slow.blocked > live.Now().Sub(w.in.ticket.Began()):

@@ -11,22 +11,19 @@ import (
 // otherwise, and sees the end of the body, and so the next request, somewhere else. Such a connection has to end with the
 // answer (RFC 9112 §6.1).
 //
-// It looks at the first word of each line that comes, of bodies as well: one with such lines ends a connection for nothing.
+// It looks at the first word of each line that comes, of bodies as well, and sees a header only as lines up to an empty one:
+// where the next requests are read before one has ended, it does not know whose a header is. So once one was framed twice,
+// any later request in chunks, and any of HTTP/1.0, ends the connection: a body with such lines ends one for nothing.
 type framing struct {
-	twice atomic.Bool // both came since the last request
-	fresh atomic.Bool // a request has ended
+	twice atomic.Bool // both came, in one header or what looks like one
 
-	length, encoding bool
+	length, encoding bool                           // since the last empty line
 	word             [len("transfer-encoding")]byte // the line's beginning, in lower case
 	n                int                            // of word; negative: the line began otherwise
 }
 
 // see takes what comes on the connection. It is called by one goroutine at a time.
 func (f *framing) see(b []byte) {
-	if f.fresh.Load() && f.fresh.Swap(false) {
-		f.length, f.encoding = false, false
-		f.twice.Store(false)
-	}
 	for len(b) > 0 {
 		if f.n < 0 {
 			end := bytes.IndexByte(b, '\n')
@@ -38,6 +35,9 @@ func (f *framing) see(b []byte) {
 		}
 		switch c := b[0]; {
 		case c == '\n':
+			if f.n == 0 || f.n == 1 && f.word[0] == '\r'|0x20 {
+				f.length, f.encoding = false, false
+			}
 			f.n = 0
 		case c == ':':
 			f.field(string(f.word[:f.n]))
@@ -74,7 +74,10 @@ type lastAnswer struct {
 
 // lastIfTwice returns w, or what ends the connection after the answer to r if its body was framed twice. c may be nil.
 func (c *placed) lastIfTwice(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	if c == nil || r.ProtoMajor != 1 || len(r.TransferEncoding) == 0 || !c.framing.twice.Load() {
+	switch {
+	case c == nil, r.ProtoMajor != 1, !c.framing.twice.Load() && !c.http2.Load(): // of what begins as HTTP/2 does and is not, nothing was seen
+		return w
+	case r.ProtoMinor > 0 && len(r.TransferEncoding) == 0: // net/http looks at it from HTTP/1.1 on
 		return w
 	}
 	w.Header().Set("Connection", "close") // of an answer that nothing is written of

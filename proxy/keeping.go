@@ -17,13 +17,13 @@ import (
 // kept ones are in use: it holds a slot and ends with its client's patience. Without kept
 // connections, all requests take turns.
 //
-//	        a new connection is silent for longer than two answers take,
-//	        and each answered one had an answer since: that is suspicious
+//	        a new connection is silent for longer than two answers take, each answered one
+//	        had an answer since, and no later one was answered: that is suspicious
 //	keep ────────────────────────────────────────────────────────────▶ try
 //	 ▲ ▲                                                                │ no connection is kept
 //	 │ └──── after a pause that doubles ── it stays silent: long work ──┤
 //	 │                                                                  │ it is answered
-//	 └── after a second, then a minute ◀── part: as many are kept as    ┘
+//	 └── after 1 s, then 16 s, 60 s    ◀── part: as many are kept as    ┘
 //	                                       were answered before the trial: the processes
 //
 // So while no more requests are under way than there are processes, connections are kept; with the first one beyond
@@ -48,8 +48,8 @@ type keeping struct {
 	asked    mono.Time     // the latest request of those that a trial is for
 	tried    int           // links that were answered before the trial
 	earliest mono.Time     // when the next trial may begin
-	parted   time.Duration // how long the last part was; 0: none lately
-	parting  mono.Time     // when that ended
+	counted  spell         // the last part in which some are kept
+	cut      spell         // and the last in which none is
 	doubted  time.Duration // how long the last pause after a wrong trial was; 0: none since a right one
 
 	silent  []*link       // asked and never answered, in the order of their requests
@@ -57,6 +57,12 @@ type keeping struct {
 	answers int           // on all links so far
 	ends    int           // of links so far
 	takes   time.Duration // mean of answers on links that were kept; at first that of the first answer
+}
+
+// spell is a time that was, or is.
+type spell struct {
+	took  time.Duration // 0: there was none
+	until mono.Time
 }
 
 // phase is what becomes of connections: see keeping.
@@ -73,6 +79,9 @@ const (
 	// one that was closed under a request. A connection made anew costs some 100 µs of each side, so a second is
 	// not dear; a minute is after what time a server may be another one.
 	firstParting, longestParting = time.Second, time.Minute
+	// againCounted is how many times as long the next count holds. A count of a server with threads, of answers that take
+	// equally long, is wrong until its end, so the second one is not yet for a minute.
+	againCounted = 16
 	// firstDoubt is how many times patience no trial is made after one that was wrong, and
 	// longestParting the most: an objective, which a trial of a few connections may cost.
 	firstDoubt = 8
@@ -84,6 +93,9 @@ const (
 	trialAnswers = 4
 	// takesShare is the part of a new time in the mean.
 	takesShare = 8
+	// sameTime is the part of patience within which connections may be accepted in another order than they were asked in:
+	// some milliseconds.
+	sameTime = 4
 )
 
 // link is what keeping knows of a connection.
@@ -92,6 +104,8 @@ type link struct {
 	answers int       // keeping.answers then
 	before  int       // links that were open when the first request began, and
 	ends    int       // keeping.ends then
+	first   mono.Time // when the first request began
+	begun   bool      // it has a process, as one that came later was answered
 	heard   bool      // it was answered
 	ended   bool
 }
@@ -100,7 +114,7 @@ type link struct {
 func (k *keeping) ask(now mono.Time, l *link) {
 	l.asked, l.answers = now, k.answers
 	if !l.heard && !l.ended {
-		l.before, l.ends = k.heard+len(k.silent), k.ends
+		l.before, l.ends, l.first = k.heard+len(k.silent), k.ends, now
 		k.silent = append(k.silent, l)
 	}
 }
@@ -135,12 +149,18 @@ func (k *keeping) answer(now mono.Time, l *link) {
 	if k.takes == 0 {
 		k.takes = took
 	}
-	if k.phase == try && began <= k.asked {
+	if k.phase == try && began <= k.asked && !l.begun {
 		k.doubted = 0
 		k.part(now, k.tried)
 	}
 	if left := l.before - (k.ends - l.ends); k.phase == part && k.most >= 0 && left >= k.most {
 		k.most = left + 1
+	}
+	if k.phase == try {
+		return // who has a process now may have waited for it
+	}
+	for _, older := range k.silent {
+		older.begun = older.begun || l.first.Sub(older.first) >= k.patience/sameTime
 	}
 }
 
@@ -170,20 +190,19 @@ func (k *keeping) stale(now mono.Time) {
 	k.part(now, none)
 }
 
-// part begins a time in which so many connections are kept. If the last one was of late it is twice as long, or, where
-// trials were right twice, as long as it may be: what they found is corrected meanwhile.
+// part begins a time in which so many connections are kept. If the last one of that kind was of late it is twice as long,
+// or, where processes were counted, sixteen times: what was found is corrected meanwhile where answers overtake each other.
 func (k *keeping) part(now mono.Time, most int) {
-	lately := k.parted > 0 && now.Sub(k.parting) <= longestParting
-	switch {
-	case !lately:
-		k.parted = firstParting
-	case most != none && k.most != none:
-		k.parted = longestParting
-	default:
-		k.parted = min(2*k.parted, longestParting)
+	last, times := &k.counted, time.Duration(againCounted)
+	if most == none {
+		last, times = &k.cut, 2
 	}
-	k.phase, k.until, k.most = part, now.Add(k.parted), most
-	k.parting = k.until
+	next := firstParting
+	if last.took > 0 && now.Sub(last.until) <= longestParting {
+		next = min(times*last.took, longestParting)
+	}
+	*last = spell{next, now.Add(next)}
+	k.phase, k.until, k.most = part, last.until, most
 }
 
 // none is keeping.most where no connection is kept.
@@ -241,12 +260,13 @@ func (k *keeping) answersTake(n int, least, most time.Duration) time.Duration {
 	return min(max(time.Duration(n)*k.takes, least), most)
 }
 
-// suspicious reports whether the new connection that waits longest was passed by all that
-// are answered.
+// suspicious reports whether the new connection that waits longest was passed by all that are answered. One that a later one
+// has overtaken does not wait: an accept queue keeps the order.
 func (k *keeping) suspicious(now mono.Time) bool {
-	if len(k.silent) == 0 || k.heard == 0 {
+	i := slices.IndexFunc(k.silent, func(l *link) bool { return !l.begun })
+	if i < 0 || k.heard == 0 {
 		return false
 	}
-	l := k.silent[0]
+	l := k.silent[i]
 	return now.Sub(l.asked) >= k.wait() && k.answers-l.answers >= k.heard
 }

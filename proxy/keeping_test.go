@@ -121,6 +121,37 @@ func TestKeepingFindsMoreProcesses(t *testing.T) {
 	}
 }
 
+// A new connection that a later one has overtaken has a process, and is slow; in an accept queue none overtakes.
+func TestKeepingKnowsSlowAnswers(t *testing.T) {
+	s, a, slow, waits := newKeptScene(t), &link{}, &link{}, &link{}
+	s.serve(2*time.Millisecond, a)
+	s.k.ask(s.now, slow)
+	s.pass(s.k.patience)
+	s.serve(2*time.Millisecond, &link{}, a, a, a, a, a, a, a, a)
+	s.k.wake(s.now)
+	s.want("with a slow answer", keep)
+	s.k.ask(s.now, waits)
+	s.serve(2*time.Millisecond, a, a, a, a, a, a, a, a)
+	s.k.wake(s.now)
+	s.want("with one that waits", try)
+	s.k.answer(s.now, slow)
+	s.want("after the slow answer", try)
+	if s.k.answer(s.now, waits); s.k.phase != part {
+		t.Errorf("phase %d after the answer of the one that waited, want %d", s.k.phase, part)
+	}
+}
+
+// That a connection was closed under a request costs kept connections for a second, however long the processes were counted for.
+func TestKeepingOneCutAfterTwoCounts(t *testing.T) {
+	s := newKeptScene(t)
+	for _, most := range []int{3, 3, none} {
+		s.k.part(s.now, most)
+	}
+	if took := s.k.until.Sub(s.now); took != firstParting {
+		t.Errorf("none is kept for %v, want %v", took, firstParting)
+	}
+}
+
 // What holds for some connections is asked again if a new one is silent although there are no more: another program has
 // some of the processes.
 func TestKeepingFindsFewerProcesses(t *testing.T) {

@@ -18,9 +18,14 @@ const (
 )
 
 // lastHop answers a request that goes to no server behind the proxy, and reports true: one for a
-// tunnel, one whose target is no path, one whose host or length is malformed (of HTTP/2: net/http looks at those of
+// tunnel, one about the server as a whole (OPTIONS *), one whose target is no path, one whose host or length is malformed (of HTTP/2: net/http looks at those of
 // HTTP/1), and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it counts this one. a is its entry in the access log, nil if there is none.
 func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
+	if r.Method == http.MethodOptions && r.RequestURI == "*" { // asks for nothing; as net/http answers it
+		a.say(exempted, "options")
+		w.Header().Set("Content-Length", "0")
+		return true
+	}
 	if r.Method != http.MethodConnect && (noPath(r) || !httpguts.ValidHostHeader(r.Host)) {
 		a.say(broken, "target")
 		httpgate.Problem(w, r, http.StatusBadRequest, "The request's target is no path, or its host is malformed")
@@ -74,7 +79,7 @@ func badLength(values []string) bool {
 }
 
 // noPath reports whether the target of a request is neither a path nor a URL with a host, such as x:a or *. No rule
-// matches it, and servers that take what they get for a path would serve it. OPTIONS * is answered by net/http.
+// matches it, and servers that take what they get for a path would serve it.
 func noPath(r *http.Request) bool {
 	return r.URL.Opaque != "" || r.URL.Path != "" && r.URL.Path[0] != '/'
 }

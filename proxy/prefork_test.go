@@ -21,6 +21,7 @@ type preforked struct {
 	due   dues
 	armed bool
 	rng   *rand.Rand
+	rare  float64 // the share of requests that take 100 ms
 
 	slots, waiting, free int
 	idle, accept         []*kept
@@ -41,10 +42,20 @@ type kept struct {
 const preforkService = 30 * time.Millisecond // and 3 ms in the mean
 
 func playPrefork(processes, slots int, overload time.Duration, seed uint64) *preforked {
-	s := &preforked{k: keeping{patience: 100 * time.Millisecond / 8}, now: mono.Time(time.Hour), rng: rand.New(rand.NewPCG(seed, 7)), slots: slots, free: processes}
+	s := newPreforked(processes, slots, seed)
+	s.play(float64(processes)/(preforkService+3*time.Millisecond).Seconds(), overload)
+	return s
+}
+
+func newPreforked(processes, slots int, seed uint64) *preforked {
+	return &preforked{k: keeping{patience: 100 * time.Millisecond / 8}, now: mono.Time(time.Hour), rng: rand.New(rand.NewPCG(seed, 7)), slots: slots, free: processes}
+}
+
+// play plays it with that capacity in requests a second.
+func (s *preforked) play(capacity float64, overload time.Duration) {
 	s.from = s.now.Add(2 * time.Second)
 	s.end = s.from.Add(overload)
-	s.arrive(float64(processes) / (preforkService + 3*time.Millisecond).Seconds())
+	s.arrive(capacity)
 	for len(s.due) > 0 {
 		next := heap.Pop(&s.due).(due)
 		if s.now = next.at; s.now >= s.end {
@@ -53,7 +64,6 @@ func playPrefork(processes, slots int, overload time.Duration, seed uint64) *pre
 		next.what()
 	}
 	slices.Sort(s.took)
-	return s
 }
 
 func (s *preforked) after(d time.Duration, what func()) { heap.Push(&s.due, due{s.now.Add(d), what}) }
@@ -95,6 +105,9 @@ func (s *preforked) begin() {
 }
 
 func (s *preforked) service() time.Duration {
+	if s.rare > 0 && s.rng.Float64() < s.rare {
+		return 100 * time.Millisecond
+	}
 	return preforkService + time.Duration(s.rng.ExpFloat64()*float64(3*time.Millisecond))
 }
 
@@ -166,6 +179,25 @@ func TestKeepingInOverload(t *testing.T) {
 			if tt.slots == tt.processes && s.connections > 2*tt.processes {
 				t.Errorf("%d connections with as many slots as processes (%d)", s.connections, tt.processes)
 			}
+		}
+	}
+}
+
+// In front of a server with a thread for each connection, slow answers look like processes that are missing. If one is taken
+// for that twice, 32 requests at once are sent on new connections for some seconds, and not for a minute; mostly none is.
+func TestKeepingWithAThreadForEach(t *testing.T) {
+	for _, rare := range []float64{0, 0.01, 0.05} {
+		made, all := 0, 0
+		for seed := range uint64(10) {
+			s := newPreforked(1000, 32, seed)
+			s.rare = rare
+			s.play(32/(preforkService+3*time.Millisecond).Seconds(), 70*time.Second)
+			if made, all = made+s.connections, all+len(s.took); s.connections > len(s.took)/3 {
+				t.Errorf("%.0f %% slow, seed %d: %d connections for %d requests", 100*rare, seed, s.connections, len(s.took))
+			}
+		}
+		if t.Logf("%.0f %% slow: %d connections for %d requests", 100*rare, made, all); made > all/10 {
+			t.Errorf("%.0f %% slow: %d connections for %d requests", 100*rare, made, all)
 		}
 	}
 }

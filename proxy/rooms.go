@@ -165,7 +165,6 @@ func (c *placed) end() {
 		return
 	}
 	c.serving.Add(-1)
-	c.framing.fresh.Store(true)
 	r := c.room
 	r.mu.Lock()
 	c.running--

@@ -151,6 +151,7 @@ func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
 		}
 		s := p.server(cfg, p)
 		s.TLSConfig = tlsConfig
+		s.DisableGeneralOptionsHandler = true // see lastHop
 		s.Protocols.SetHTTP2(true)
 		s.Protocols.SetUnencryptedHTTP2(tlsConfig == nil)
 		if before := s.ConnContext; l.Trusted {

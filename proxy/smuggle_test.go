@@ -211,3 +211,38 @@ func TestConnectionsEndAfterTwoLengths(t *testing.T) {
 		}
 	}
 }
+
+// However its bytes come, a header that frames a body twice is one header.
+func TestTwoLengthsInPieces(t *testing.T) {
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	p := start(t, to("http://"+addr))
+	const plain, body = "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "2\r\nhi\r\n0\r\n\r\n"
+	for name, tt := range map[string]struct {
+		pieces []string // each but the first after an answer to what came before
+		last   bool     // the last answer ends the connection
+	}{
+		"half with the request before": {[]string{plain + "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n", "Transfer-Encoding: chunked\r\n\r\n" + body}, true},
+		"all but the end with it":      {[]string{plain + "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "\r\n" + body}, true},
+		"the body later":               {[]string{plain + "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", body}, true},
+		"like HTTP/2":                  {[]string{"PRINT / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + body}, true},
+		"HTTP/1.0":                     {[]string{"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nhi"}, true},
+		"for the proxy itself":         {[]string{"OPTIONS * HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + body}, true},
+		"two requests":                 {[]string{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nokPOST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", body}, false},
+	} {
+		c := connectTo(t, p.addr)
+		answers := strings.Count(strings.Join(tt.pieces, ""), " HTTP/1.")
+		for n := range answers {
+			if n < len(tt.pieces) {
+				fmt.Fprint(c, tt.pieces[n])
+			}
+			resp, err := http.ReadResponse(c.r, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			if want := tt.last && n == answers-1; resp.Close != want {
+				t.Errorf("%s: answer %d of %d is the last one: %v, expected %v", name, n+1, answers, resp.Close, want)
+			}
+		}
+	}
+}

@@ -25,7 +25,11 @@ func TestOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, wanted := append(Others(u.Path, u.RawPath), Canonical(u.Path)), strings.Fields(want)
+		others, all := Others(u.Path, u.RawPath)
+		if !all {
+			t.Errorf("%s: not all readings", target)
+		}
+		got, wanted := append(others, Canonical(u.Path)), strings.Fields(want)
 		if target == "/a%20b" {
 			wanted = []string{"/a b"}
 		}
@@ -34,6 +38,44 @@ func TestOthers(t *testing.T) {
 		if !slices.Equal(got, wanted) {
 			t.Errorf("%s: %q, expected %q", target, got, wanted)
 		}
+	}
+}
+
+// What a server may resolve before it decodes, and another one after that, may be any path; so may what is long.
+func TestPathsThatMayBeAny(t *testing.T) {
+	for target, all := range map[string]bool{
+		"/a/..;/b/..%3b/a": false, "/a/..;/b/..%3B/a": false, `/a\b%5cc`: false, "/a/../b/%2e%2e/a": false, "/a/./b/.%2E/a": false,
+		"/a;v=1/b;v=2": true, "/a;v=1%3b2/b": true, "/a%3bv/b%3B": true, "/a%5cb%5C": true, "/a/../b/..": true, "/a/%2e%2e/b": true, "/a.%2e/b": true, "/a;%20": true,
+		"/" + strings.Repeat("a;", 1<<10): false, "/" + strings.Repeat("ab", 1<<12): true, "/" + strings.Repeat("a;", 1<<9): true,
+		"/" + strings.Repeat("%2f", 1<<12): false,
+	} {
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := Others(u.Path, u.RawPath); got != all {
+			t.Errorf("%.40s: all readings: %v, expected %v", target, got, all)
+		}
+	}
+}
+
+// The dearest path that is read in several ways.
+func BenchmarkOthers(b *testing.B) {
+	for name, target := range map[string]string{
+		"plain": "/orders/1/items", "parameter": "/orders;v=1/items",
+		"dearest":  "/" + strings.Repeat(`a;\..//.%2f`, longest/9-1),
+		"too long": "/" + strings.Repeat(`a;\..//.%2f`, 6000),
+	} {
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = Others(u.Path, u.RawPath)
+			}
+		})
 	}
 }
 
@@ -47,7 +89,11 @@ func FuzzOthers(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		all := append([]string{Canonical(u.Path)}, Others(u.Path, u.RawPath)...)
+		others, whole := Others(u.Path, u.RawPath)
+		if !whole {
+			t.Skip()
+		}
+		all := append([]string{Canonical(u.Path)}, others...)
 		if len(all) > 32 {
 			t.Errorf("%q: %d readings", target, len(all))
 		}
