@@ -85,7 +85,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	b.stuck.Store(0)
 	n, err := b.body.Read(p)
-	b.stuck.Store(int64(live.Now()))
+	now := live.Now()
+	b.stuck.Store(int64(now))
 	// A reader that knows the length may not read up to the end.
 	left := b.left.Load()
 	last := left > 0 && left <= int64(n)
@@ -97,7 +98,6 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		cleanTrailers(b.trailers, b.trusted)
 		b.whole.Store(true)
 		if u := b.reaches.Swap(nil); u != nil {
-			now := live.Now()
 			u.asks(now, now)
 		}
 	}

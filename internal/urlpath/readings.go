@@ -97,6 +97,7 @@ const (
 	cutsParameters
 	dropsEmpty
 	resolvesDots
+	everything = turnsBackslashes | cutsParameters | dropsEmpty | resolvesDots
 )
 
 // unlikes returns in what servers differ about p.

@@ -16,7 +16,6 @@
 package urlpath
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 )
@@ -29,31 +28,7 @@ func Canonical(p string) string {
 	if plain(p) {
 		return p
 	}
-	b := make([]byte, 0, len(p)+1)
-	var last string
-	for rest := p[1:]; ; {
-		end := strings.IndexAny(rest, `/\`)
-		last = rest
-		if end >= 0 {
-			last = rest[:end]
-		}
-		last, _, _ = strings.Cut(last, ";")
-		switch last {
-		case "", ".":
-		case "..":
-			b = b[:max(bytes.LastIndexByte(b, '/'), 0)]
-		default:
-			b = append(append(b, '/'), last...)
-		}
-		if end < 0 {
-			break
-		}
-		rest = rest[end+1:]
-	}
-	if last == "" || last == "." || last == ".." {
-		b = append(b, '/') // a directory
-	}
-	return string(b)
+	return string(read(make([]byte, 0, len(p)+1), p, everything))
 }
 
 // Want returns what is expected of a path that requests are to be compared with, empty if p
