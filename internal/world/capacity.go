@@ -3,14 +3,14 @@ package world
 import "math"
 
 // Capacity returns the most requests per second, in the mix that group number i asks
-// for, that the world can work on: what its scarcest workers or processors allow. A
+// for, that the world can work on: what its scarcest workers, locks or processors allow. A
 // worker is held for the mean of every step, calls included as long as their own
-// steps take unless the service is Async; locks are not looked at; where requests are in each other's way, no more of
-// them are at work at once than get the most done; processors pay for computations and messages. Nobody else's load counts,
-// and no queue. It is infinite where neither workers nor a host limit it. It expects a
-// world from WithDefaults that Check accepts.
+// steps take unless the service is Async; a lock for the means of the steps that name it; where requests are in each
+// other's way, no more of them are at work at once than get the most done; processors pay for computations and messages.
+// Nobody else's load counts, and no queue: a worker that waits for a lock counts as free. It is infinite where none of
+// these limits it. It expects a world from WithDefaults that Check accepts.
 func (w *World) Capacity(i int) float64 {
-	u := usage{world: w, methods: map[Target]*Method{}, services: map[string]int{}, hosts: map[string]int{},
+	u := usage{world: w, methods: map[Target]*Method{}, services: map[string]int{}, hosts: map[string]int{}, locks: map[Target]float64{},
 		workers: make([]float64, len(w.Services)), waits: make([]float64, len(w.Services)), processors: make([]float64, len(w.Hosts))}
 	for k := range w.Hosts {
 		u.hosts[w.Hosts[k].Name] = k
@@ -33,6 +33,14 @@ func (w *World) Capacity(i int) float64 {
 	for k, used := range u.workers {
 		if s := &w.Services[k]; s.Workers > 0 {
 			least = min(least, float64(s.Workers*s.Replicas)/used)
+		}
+	}
+	for k := range w.Services {
+		s := &w.Services[k]
+		for _, l := range s.Locks {
+			if used := u.locks[Target{s.Name, l.Name}]; used > 0 {
+				least = min(least, float64(l.Permits*s.Replicas)/used)
+			}
 		}
 	}
 	for k, used := range u.waits {
@@ -70,6 +78,8 @@ type usage struct {
 	services, hosts map[string]int
 	// workers and waits are per service, processors per host.
 	workers, waits, processors []float64
+	// locks are by service and name of the lock.
+	locks map[Target]float64
 }
 
 // visit adds times calls of a method and returns how long one takes alone.
@@ -83,13 +93,18 @@ func (u *usage) visit(at Target, times float64) float64 {
 	}
 	long, own, computed := 0.0, 0.0, 2*message
 	for _, step := range m.Steps {
+		takes := 0.0
 		switch {
 		case step.Wait != nil:
-			own += step.Wait.Mean.Seconds()
-			u.waits[k] += times * step.Wait.Mean.Seconds()
+			takes = step.Wait.Mean.Seconds()
+			u.waits[k] += times * takes
 		case step.Compute != nil:
-			own += step.Compute.Mean.Seconds()
-			computed += step.Compute.Mean.Seconds()
+			takes = step.Compute.Mean.Seconds()
+			computed += takes
+		}
+		own += takes
+		if step.Lock != "" {
+			u.locks[Target{at.Service, step.Lock}] += times * takes
 		}
 		longest := 0.0
 		for _, to := range step.Call {

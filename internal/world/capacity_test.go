@@ -26,6 +26,10 @@ func TestCapacity(t *testing.T) {
 			{Name: "crowd", Contention: Contention{Each: 0.1, Pair: 0.1}, Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(10 * ms)}}}}},
 			{Name: "crew", Workers: 2, Contention: Contention{Each: 0.1, Pair: 0.1}, Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(10 * ms)}}}}},
 			{Name: "c", Methods: []Method{{Name: "do", Steps: []Step{{Wait: draw(30 * ms)}}}}},
+			{Name: "keys", Replicas: 2, Workers: 32, Locks: []Lock{{Name: "hot"}, {Name: "pool", Permits: 4}}, Methods: []Method{
+				{Name: "hot", Steps: []Step{{Wait: draw(10 * ms), Lock: "hot"}, {Compute: draw(2 * ms), Lock: "hot"}}},
+				{Name: "cold", Steps: []Step{{Wait: draw(10 * ms), Lock: "pool"}}},
+			}},
 		},
 		Clients: []Group{
 			{Ask: []Ask{{Target: Target{"front", "get"}}}},
@@ -36,6 +40,8 @@ func TestCapacity(t *testing.T) {
 			{Ask: []Ask{{Target: Target{"crowd", "do"}}}},
 			{Ask: []Ask{{Target: Target{"crew", "do"}}}},
 			{Ask: []Ask{{Target{"front", "get"}, 3}, {Target{"front", "both"}, 1}}},
+			{Ask: []Ask{{Target{"keys", "hot"}, 1}, {Target{"keys", "cold"}, 4}}},
+			{Ask: []Ask{{Target: Target{"keys", "cold"}}}},
 		},
 	}).WithDefaults()
 	for i, want := range []float64{
@@ -47,6 +53,8 @@ func TestCapacity(t *testing.T) {
 		3 / 0.018,                // three get the most done, for 10 ms times 1 + 0.1 × 2 + 0.1 × 6 each; four take 25 ms
 		2 / 0.013,                // as many as there are workers
 		8 / (0.010 + 0.060*0.25), // front is held for 25 ms on average, b for 15 ms of six
+		2 / (0.012 * 0.2),        // one in five holds the lock of its process, two of them, for 12 ms
+		8 / 0.010,                // twice four connections
 	} {
 		if got := w.Capacity(i); math.Abs(got-want) > 1e-3 && got != want {
 			t.Errorf("group %d: %v/s, want %v", i, got, want)
