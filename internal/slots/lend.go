@@ -101,7 +101,8 @@ func (l *Limit) Lent() int { return l.use.lent }
 
 // outgrow raises the limit after a window whose slots were mostly held by requests that turned out to be long by
 // nature. Such a window tells nothing of other requests, except that there are too few slots to find out; and long
-// polls that are refused come again, and would hold the slots for good.
+// polls that are refused come again, and would hold the slots for good. A window that ended early since a queue builds up
+// is none of these: late requests that wait for each other have given their slots back as well.
 func (l *Limit) outgrow() {
 	if l.trial.kind != noTrial {
 		l.limit = max(l.limit, l.trial.from.concurrency)

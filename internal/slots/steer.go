@@ -28,7 +28,7 @@ func (l *Limit) steer(p point) {
 		l.comeBack(p)
 	case l.vain.state != recovered:
 		l.recover(p)
-	case p.bound && l.slotTime.long > dominated*l.slotTime.all:
+	case p.bound && !l.window.hasty && l.slotTime.long > dominated*l.slotTime.all:
 		l.outgrow()
 	case l.trial.kind != noTrial:
 		l.judge(p)
