@@ -165,11 +165,11 @@ clients[2].load.steps[0]: a burst, expected a rate without for and every in the 
 	{"contention", func(w *World) { w.Services[0].Contention = Contention{Each: 2, Pair: -1} }, `services[0].contention.each: 2, expected 0 to 1
 services[0].contention.pair: -1, expected 0 to 1`},
 	{"a multiple of no capacity", func(w *World) { w.Services[0].Host = ""; w.Clients[1].Load = Load{Steps: []Rate{{Times: 2}}} },
-		`clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers, a host or contention`},
+		`clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers, locks, a host or contention`},
 	{"a host that nothing costs", func(w *World) {
 		w.Services[0].Host = "fast"
 		w.Clients[1].Load = Load{Steps: []Rate{{Times: 2}}}
-	}, `clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers, a host or contention`},
+	}, `clients[1].load.steps[0].rate: 2x, expected a rate such as 200/s: what the group asks for has no capacity, for no service has workers, locks, a host or contention`},
 	{"a multiple of a huge capacity", func(w *World) {
 		w.Services[0].Methods[0].Steps = w.Services[0].Methods[0].Steps[:1]
 		w.Hosts[0].Message = -1

@@ -56,7 +56,7 @@ func (c *checker) visit(at Target, n *node, way []Target) {
 	}
 	n.state = open
 	way = append(way, at)
-	n.bounded = n.service.Workers > 0 && !n.method.Idle || c.costs(n) || n.contends()
+	n.bounded = n.service.Workers > 0 && !n.method.Idle || c.costs(n) || n.contends() || n.locks()
 	for i := range n.method.Steps {
 		for k, to := range n.method.Steps[i].Call {
 			path := fmt.Sprintf("%s.steps[%d].call[%d]", n.path, i, k)
@@ -96,6 +96,11 @@ func (c *checker) costs(n *node) bool {
 // contends reports whether what the method waits for is done for so many at a time at most.
 func (n *node) contends() bool {
 	return n.service.Contention != Contention{} && slices.ContainsFunc(n.method.Steps, func(s Step) bool { return s.Wait != nil })
+}
+
+// locks reports whether the method holds a lock.
+func (n *node) locks() bool {
+	return slices.ContainsFunc(n.method.Steps, func(s Step) bool { return s.Lock != "" })
 }
 
 // loop writes the part of way that begins at to, which it ends with again.

@@ -113,7 +113,7 @@ func (c *checker) rate(path string, steps []Rate, i int, bounded bool) {
 			c.wrong(path+".rate", "requests per second and a multiple of the capacity", "one of them")
 		case !bounded:
 			c.wrong(path+".rate", fmt.Sprintf("%gx", r.Times),
-				"a rate such as 200/s: what the group asks for has no capacity, for no service has workers, a host or contention")
+				"a rate such as 200/s: what the group asks for has no capacity, for no service has workers, locks, a host or contention")
 		}
 	}
 	switch right := c.instant(path+".at", r.At); {

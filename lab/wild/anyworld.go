@@ -31,6 +31,7 @@ type drawn struct {
 	// takes.
 	n    int
 	mean time.Duration
+	held int    // long polls beside them
 	text string // what was drawn
 }
 
@@ -44,7 +45,7 @@ func anyWorld(seed uint64) drawn {
 
 	say("%v", w.Objective)
 	out.service(&d, w, say)
-	capacity := out.clients(&d, w, say)
+	capacity := out.clients(&d, w, asks(w.Services[0].Name), say)
 	out.load(&d, w, say)
 	if fault := d.trouble(w, w.Services[len(w.Services)-1].Name); fault != "" {
 		say("%s", fault)
@@ -134,9 +135,9 @@ func (o *drawn) service(d *die, w *world.World, say func(string, ...any)) {
 	}
 }
 
-// clients draws who asks and returns the capacity for that.
-func (o *drawn) clients(d *die, w *world.World, say func(string, ...any)) float64 {
-	g := world.Group{Name: "clients", Clients: int(d.float(1, mostClients)), Ask: asks(w.Services[0].Name), Load: times(1)}
+// clients draws who asks, and returns the capacity for what they ask.
+func (o *drawn) clients(d *die, w *world.World, ask []world.Ask, say func(string, ...any)) float64 {
+	g := world.Group{Name: "clients", Clients: int(d.float(1, mostClients)), Ask: ask, Load: times(1)}
 	kind := "credits"
 	if d.one(2) {
 		g.Kind, kind = world.Plain, "plain"

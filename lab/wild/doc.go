@@ -8,7 +8,8 @@
 //	      seed, and the semaphore that is best over all seeds
 //
 // wild/hosts plays services that share processors, call graphs, retries and masses of
-// connections, beside the best of a few semaphores.
+// connections, beside the best of a few semaphores. wild/random, graphs, inside and parts draw all numbers of a world from a
+// seed.
 //
 // A row is one world, as package world describes it. Each policy plays it on several
 // seeds. The worst seed counts: the one with the least ratio of the policy's goodput to

@@ -30,7 +30,7 @@ func insideWorld(seed uint64) drawn {
 
 	say("%v", w.Objective)
 	alone := out.handler(&d, w, say)
-	capacity := out.clients(&d, w, say)
+	capacity := out.clients(&d, w, asks(w.Services[0].Name), say)
 	out.n = max(int(math.Ceil(capacity*alone.Seconds())), w.Hosts[0].Processors)
 	out.mean = time.Duration(float64(out.n) / capacity * float64(time.Second))
 	out.load(&d, w, say)

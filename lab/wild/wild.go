@@ -51,7 +51,7 @@ semaphore, told the number of workers, serves whoever comes first.`,
 retry, connect in masses or have workflows of different weight, replicas of different speed. The worst seed counts. The best
 of several semaphores, the same at each service, is chosen for each world and seed.`,
 		Run: runHosts,
-	}, randomExperiment(), graphsExperiment(), insideExperiment(), repliesExperiment()}
+	}, randomExperiment(), graphsExperiment(), insideExperiment(), partsExperiment(), repliesExperiment()}
 }
 
 // plain is Spillgate in front of clients that know no credits.
