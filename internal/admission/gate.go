@@ -426,6 +426,7 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	}
 	g.count(now)
 	t.slot = g.limit.Acquire(now)
+	t.slot.Waited = max(now.Sub(t.Arrived), 0)
 	if !g.limit.Free() {
 		g.pace.full(now)
 	}

@@ -2,6 +2,7 @@ package slots
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -28,6 +29,9 @@ type Place struct {
 	ends          uint64    // requests that had ended before
 	found, all    int       // requests that held slots, itself included, and those that ran without
 	answered      mono.Time // when its answer began, 0 before
+	// Waited is how long the request had waited before it took the slot. Its driver may set it: the wait is a part of
+	// the objective.
+	Waited time.Duration
 }
 
 // The order is known of the last lineSize requests, in half a kilobyte. Requests that entered before and run still

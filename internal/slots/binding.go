@@ -39,7 +39,7 @@ func (l *Limit) whileBinding(p point) {
 		return
 	}
 	l.crowd.unclimbed++
-	if l.fewerDidMore(p, here) {
+	if l.fewerDidMore(p, here) || l.lateCrowd(p, here) {
 		return
 	}
 	if k.at == 0 {

@@ -14,10 +14,13 @@ import "math"
 //
 // No residence time tells the peak. Little's law puts it too low by as much as requests are held up at the peak, and
 // a hidden queue that fits into the objective puts it far too high. So the limit climbs it, in steps that are judged
-// by their throughput.
+// by what is done in time.
 type crowd struct {
 	// bound is the number that was seen to do the most, 0 while fewer were never seen to do more.
 	bound float64
+	// late says that the bound was found because a part was late. That fewer take less then tells nothing of a
+	// slowdown that is over: see slowdownOver.
+	late  bool
 	best  point // of the stages of a trial downwards
 	rises int   // stages in a row that did more
 	most  point // the window with the most throughput since slots are missing
@@ -190,7 +193,7 @@ func (l *Limit) climb(p point) {
 	c.unclimbed++
 	switch {
 	case l.seen.level.windows == 0: // one window is too little to compare with
-	case !c.higher:
+	case !c.higher && (c.lower || p.tardy < someLate):
 		l.climbFrom(p, climbUp)
 	case !c.lower:
 		l.climbFrom(p, climbDown)
@@ -212,6 +215,10 @@ func (l *Limit) climbFrom(p point, kind trialKind) {
 		if l.crowd.bound == 0 || p.residence > whole*float64(l.cfg.Slack) {
 			by *= stride
 		}
+		if p.tardy >= someLate && p.tardy <= mostLate {
+			// If they only wait for each other, they are in time with so many.
+			by = max(stride, p.overran/(most*float64(l.cfg.Slack)))
+		}
 		n = max(math.Floor(at/by), float64(l.cfg.Min))
 	}
 	if n == p.limit {
@@ -222,27 +229,36 @@ func (l *Limit) climbFrom(p point, kind trialKind) {
 	l.limit = n
 }
 
-// judgeClimb looks at the window p of a step, which was right if more was done.
+// judgeClimb looks at the window p of a step, which was right if more was done in time, and a step downwards as well if
+// as much was, and less was late.
 func (l *Limit) judgeClimb(p point) {
 	c, from, higher := &l.crowd, l.trial.from, l.trial.kind == climbUp
 	l.trial.kind = noTrial
 	l.window.order = order{} // a step says nothing of a line
-	gain, distance := math.Log(p.throughput/from.throughput), math.Log(p.concurrency/from.concurrency)
+	was, is := timely(from, p)
+	gain, distance := math.Log(is.throughput/was.throughput), math.Log(p.concurrency/from.concurrency)
+	late := !higher && from.tardy >= someLate && from.tardy <= mostLate
+	better := late && gain > -margin && rarerLate(from, p, 2*surely)
 	switch {
 	case l.told.useful > 0, !higher && faster(from, p): // which was not so when the step began
 		l.limit = from.limit
 		return
-	case higher && gain < gains*distance, !higher && gain < unmoved, c.bound == 0 && !outdoes(from, p):
+	case late && !better && !outdoes(is, was) && p.tardy >= someLate && l.lower(p) < reaches*p.concurrency:
+		// Hardly less is done, and what is late may be in time with fewer still.
+		l.trial.kind, l.limit = climbDown, max(l.lower(p), float64(l.fewest()))
+		return
+	case higher && (gain < gains*distance || p.tardy >= someLate && rarerLate(p, from, surely)), !higher && gain < unmoved && !better, c.bound == 0 && !outdoes(was, is) && !better:
 		l.limit = from.limit
 		c.lower, c.higher = c.lower || !higher, c.higher || higher
 		if c.bound == 0 {
 			c.unclimbed, c.gap = 0, min(max(2*c.gap, trialFirst), trialLast)
 		}
 		return
-	case higher && p.limit >= l.unbounded() && gain > queued*distance: // nothing holds requests up
+	case higher && p.tardy < someLate && p.limit >= l.unbounded() && gain > queued*distance: // nothing holds requests up
 		l.crowd, l.knee.at, l.limit = crowd{gap: trialFirst}, p.limit, p.limit
 		return
 	}
+	late = late || c.late
 	l.settleAt(p.limit, p)
-	l.crowd.lower, l.crowd.higher = higher, !higher // where it came from
+	l.crowd.late, l.crowd.lower, l.crowd.higher = late, higher, !higher // where it came from
 }

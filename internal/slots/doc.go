@@ -38,8 +38,9 @@
 // The target follows from what is known (target.go), again by the first row that applies:
 //
 //	known                                  target
-//	fewer did more (crowd.go): requests    the number that does the most, found in steps that are judged by
-//	hold each other up                     throughput alone
+//	fewer did more (crowd.go): requests    the number that does the most in time, found in steps that are judged
+//	hold each other up; or more of it in   by answers in time alone
+//	time (late.go): a part waits inside
 //	this process is short of processors    half as many again as the knee, which wait a tenth of the objective at
 //	                                       most, less what messages wait in sockets behind them, in and out; at
 //	                                       least one request a processor

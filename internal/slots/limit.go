@@ -246,6 +246,10 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 	if r > objective {
 		w.over++
 	}
+	if executed && r+float64(place.Waited) > objective {
+		w.tardy++
+		w.overran += r
+	}
 	w.order.add(rank)
 	l.reach.add(rank)
 	l.endWindow(now)

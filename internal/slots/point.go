@@ -16,6 +16,8 @@ type point struct {
 	vain        float64 // share of the completions that were late, or whose callers gave up
 	given       float64 // share of the latter
 	over        float64 // share of the completions that took longer than the objective
+	tardy       float64 // share of the completions that were answers after the objective, the wait before the slot included
+	overran     float64 // ns, mean residence of these
 	lent        float64 // requests that ran without a slot
 	order       order
 	bound       bool // slots were missing for half of the time
@@ -37,6 +39,7 @@ type seen struct {
 type level struct {
 	length, done, area float64 // ns, completions that count as throughput, ∫ requests that hold slots dt
 	sum, ends          float64 // of residence times, in ns, and how many
+	tardy, overran     float64 // of these, how many were late answers, and the sum of their times
 	windows            int
 	order              order
 }
@@ -57,7 +60,7 @@ func (v *level) throughput(p point, length float64) float64 {
 // add takes a window, length ns long. After memory windows the older ones count half.
 func (v *level) add(w *window, length float64) {
 	if v.windows++; v.windows > memory {
-		v.length, v.done, v.area, v.sum, v.ends, v.windows = v.length/2, v.done/2, v.area/2, v.sum/2, v.ends/2, memory/2
+		v.length, v.done, v.area, v.sum, v.ends, v.tardy, v.overran, v.windows = v.length/2, v.done/2, v.area/2, v.sum/2, v.ends/2, v.tardy/2, v.overran/2, memory/2
 		v.order.count, v.order.sum = v.order.count/2, v.order.sum/2
 	}
 	v.length += length
@@ -65,6 +68,8 @@ func (v *level) add(w *window, length float64) {
 	v.area += w.area
 	v.sum += w.sum
 	v.ends += float64(w.done)
+	v.tardy += float64(w.tardy)
+	v.overran += w.overran
 	v.order.merge(w.order)
 }
 
@@ -72,6 +77,9 @@ func (v *level) add(w *window, length float64) {
 func (v *level) with(p point, throughput float64) point {
 	p.order.merge(v.order)
 	p.took = (p.took*p.samples + v.sum) / (p.samples + v.ends)
+	tardy := p.tardy*p.samples + v.tardy
+	p.overran = (p.overran*p.tardy*p.samples + v.overran) / max(tardy, 1)
+	p.tardy = tardy / (p.samples + v.ends)
 	p.throughput, p.samples = throughput, p.samples+v.done
 	return p
 }

@@ -45,7 +45,7 @@ func (l *Limit) steer(p point) {
 // slowdownOver reports whether far fewer requests run than once ran without a queue, and take as little: the work was
 // slower for a while. In a trial downwards that is no news.
 func (l *Limit) slowdownOver(p point) bool {
-	if !p.bound || l.told.useful > 0 || p.samples < 2*earlySize || l.trial.kind.climbs() && l.crowd.bound == 0 {
+	if !p.bound || l.told.useful > 0 || p.samples < 2*earlySize || l.trial.kind.climbs() && l.crowd.bound == 0 || l.crowd.late {
 		return false
 	}
 	u, most := l.unqueued, l.mostUnqueued

@@ -8,24 +8,26 @@ import (
 
 // window collects completions under one limit.
 type window struct {
-	start  mono.Time
-	last   mono.Time // instant up to which the three integrals go
-	area   float64   // ∫ requests that hold slots dt, in ns
-	full   float64   // time without a free slot, in ns
-	aside  float64   // ∫ requests without slots dt, in ns
-	most   int       // requests that ran at once
-	done   int       // completions
-	given  int       // of these, requests whose callers gave up: no throughput
-	late   int       // of the others, late ones: see tooLate
-	over   int       // completions that took longer than the objective
-	sum    float64   // of residence times, in ns
-	lent   float64   // time for which requests held slots that they then gave back, in ns
-	order  order
-	first  mono.Time // completion
-	early  float64   // smallest mean of earlySize completions in a row, in ns
-	group  float64   // sum of those in the present row
-	newest float64   // mean of the last full row
-	hasty  bool      // it ended early: see alarmed
+	start   mono.Time
+	last    mono.Time // instant up to which the three integrals go
+	area    float64   // ∫ requests that hold slots dt, in ns
+	full    float64   // time without a free slot, in ns
+	aside   float64   // ∫ requests without slots dt, in ns
+	most    int       // requests that ran at once
+	done    int       // completions
+	given   int       // of these, requests whose callers gave up: no throughput
+	late    int       // of the others, late ones: see tooLate
+	over    int       // completions that took longer than the objective
+	tardy   int       // answers that came later than the objective after the arrival
+	overran float64   // sum of the residence times of these, in ns
+	sum     float64   // of residence times, in ns
+	lent    float64   // time for which requests held slots that they then gave back, in ns
+	order   order
+	first   mono.Time // completion
+	early   float64   // smallest mean of earlySize completions in a row, in ns
+	group   float64   // sum of those in the present row
+	newest  float64   // mean of the last full row
+	hasty   bool      // it ended early: see alarmed
 
 	// A changed limit is not in force at once: see settling.
 	moved bool      // the limit changed before this window, and is not in force yet
@@ -92,7 +94,7 @@ func (w *window) point(length, limit float64) point {
 		concurrency: w.area / length,
 		throughput:  max(float64(w.done-w.given), 0.5) / length, // no completion is chance, and counts half
 		residence:   w.residence(), took: w.sum / done, samples: done, limit: limit,
-		vain: float64(w.given+w.late) / done, given: float64(w.given) / done, over: float64(w.over) / done, lent: w.aside / length,
+		vain: float64(w.given+w.late) / done, given: float64(w.given) / done, over: float64(w.over) / done, tardy: float64(w.tardy) / done, overran: w.overran / max(float64(w.tardy), 1), lent: w.aside / length,
 		order: w.order, bound: w.full >= binding*length || w.area >= crowded*limit*length,
 	}
 }
@@ -167,7 +169,7 @@ func (l *Limit) enough(length float64) bool {
 		return false
 	}
 	switch k := l.trial.kind; {
-	case k.climbs() && float64(w.done) >= samples && many && outdoes(w.point(length, limit), l.trial.from):
+	case k.climbs() && float64(w.done) >= samples && many && l.plain(w.point(length, limit)):
 		return true
 	case k.climbs(), k == wide:
 		samples = max(4*samples, 8*limit)
