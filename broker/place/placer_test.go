@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 )
 
@@ -93,6 +94,39 @@ func TestOvertaken(t *testing.T) {
 	must(t, err)
 	if len(s.Nodes) != times+1 {
 		t.Errorf("%d nodes, want %d: changes were lost", len(s.Nodes), times+1)
+	}
+}
+
+// deaf is a bucket of keys whose first change is made, and answered by nobody.
+type deaf struct {
+	jetstream.KeyValue
+	heard bool
+}
+
+func (d *deaf) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	at, err := d.KeyValue.Update(ctx, key, value, revision)
+	if !d.heard {
+		d.heard = true
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return at, err
+}
+
+// A change that is written, and answered by nobody, is made once.
+func TestUnanswered(t *testing.T) {
+	p, _ := two(t)
+	set := func(s *State) error { return s.SetNode("n", Node{Address: "h:1", Capacity: 1000}) }
+	if _, err := p.Update(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	p.kv = &deaf{KeyValue: p.kv}
+	changed := 0
+	if _, err := p.Update(t.Context(), func(s *State) error { changed++; return s.Drain("n", true) }); err != nil || changed != 1 {
+		t.Errorf("%v after %d changes, expected one", err, changed)
+	}
+	if s, revision, err := p.Load(t.Context()); err != nil || revision != 2 || !s.Nodes["n"].Draining {
+		t.Errorf("revision %d, %+v, %v", revision, s.Nodes, err)
 	}
 }
 
