@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +71,49 @@ func TestNodesWithTLS(t *testing.T) {
 			break
 		}
 	}
+}
+
+// Placers at several nodes change the state at once, and each change is made: servers that keep copies of the state say otherwise than
+// a single one that a change was overtaken.
+func TestPlacersOfACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nodes take seconds to find their leaders")
+	}
+	const nodes, changes = 3, 10
+	free := freeAddresses(t, 2*nodes)
+	for i := range nodes {
+		run(t, Config{Cluster: backplane.Config{Node: fmt.Sprint("n", i+1), Data: t.TempDir(), Cluster: free[i], Routes: free[:nodes], Listen: free[nodes+i]}})
+	}
+	var changing sync.WaitGroup
+	for i := range nodes {
+		changing.Go(func() {
+			var p *place.Placer
+			for end := time.Now().Add(time.Minute); p == nil; time.Sleep(10 * time.Millisecond) {
+				placer, hangUp, err := place.Dial(t.Context(), "nats://"+free[nodes+i])
+				if err == nil {
+					defer hangUp()
+					p = placer
+				} else if time.Now().After(end) {
+					t.Error(err)
+					return
+				}
+			}
+			for k := range changes {
+				if _, err := p.Update(t.Context(), func(s *place.State) error {
+					return s.SetNode(fmt.Sprintf("of-%d-%d", i, k), place.Node{Address: "10.0.0.1:1883", Capacity: 1000})
+				}); err != nil {
+					t.Errorf("placer %d, change %d: %v", i, k, err)
+				}
+			}
+		})
+	}
+	changing.Wait()
+	p, hangUp, err := place.Dial(t.Context(), "nats://"+free[nodes])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangUp()
+	await(t, "all changes to be read", func() bool { s, _, err := p.Load(t.Context()); return err == nil && len(s.Nodes) == nodes*changes })
 }
 
 // freeAddresses returns addresses that nobody listens on, of ports that no system gives to

@@ -385,7 +385,9 @@ func (p *Plane) last(ctx context.Context, s jetstream.Stream) (position uint64, 
 
 // Close ends everything. What waits to be stored is not acknowledged.
 func (p *Plane) Close() {
+	p.wills.mu.Lock()
 	p.stop()
+	p.wills.mu.Unlock()
 	for _, nc := range []*nats.Conn{p.nc, p.jc} {
 		if nc != nil {
 			nc.Close()

@@ -109,8 +109,12 @@ func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay t
 	}
 	if err == nil {
 		before, err = p.storeWill(ctx, key, w, data, false)
-		if err != nil && state != nil && leaderless(err) {
-			p.done.Go(func() { p.storeWillLater(key, w, data) })
+		if err != nil && state != nil {
+			p.wills.mu.Lock()
+			if p.ctx.Err() == nil { // Close waits for all that began before
+				p.done.Go(func() { p.storeWillLater(key, w, data) })
+			}
+			p.wills.mu.Unlock()
 		}
 	}
 	if err != nil {
@@ -119,10 +123,10 @@ func (p *Plane) KeepWill(ctx context.Context, client, connection string, delay t
 	return before, nil
 }
 
-// storeWillLater stores a will of a connection that goes on without it.
+// storeWillLater stores a will of a connection that goes on without it, as soon as that goes.
 func (p *Plane) storeWillLater(key string, w *Will, data []byte) {
-	for {
-		p.sleep(askPause)
+	pause := askPause
+	for p.sleep(pause); p.keepsWill(key, w.Connection); p.sleep(pause) {
 		select {
 		case p.wills.later <- struct{}{}:
 		case <-p.ctx.Done():
@@ -132,10 +136,23 @@ func (p *Plane) storeWillLater(key string, w *Will, data []byte) {
 		_, err := p.storeWill(ctx, key, w, data, true)
 		cancel()
 		<-p.wills.later
-		if err == nil || !leaderless(err) && !errors.Is(err, errLeft) {
+		switch {
+		case err == nil, errors.Is(err, errForgotten):
 			return
+		case leaderless(err), errors.Is(err, errLeft):
+			pause = askPause
+		default: // such as a full disk
+			pause = 5 * p.willsEvery
+			p.log.Debug("a will is not stored yet", "client", w.Client, "error", err)
 		}
 	}
+}
+
+// keepsWill reports whether this node is to keep the will of a connection, and has not ended.
+func (p *Plane) keepsWill(key, connection string) bool {
+	p.wills.mu.Lock()
+	defer p.wills.mu.Unlock()
+	return p.wills.here[key] == connection && p.ctx.Err() == nil
 }
 
 var (
@@ -151,10 +168,7 @@ func (p *Plane) storeWill(ctx context.Context, key string, w *Will, data []byte,
 	known := p.HasWill(w.Client)
 	store := func(do func(context.Context) error) error {
 		return p.ask(ctx, func(ctx context.Context) error {
-			p.wills.mu.Lock()
-			here := p.wills.here[key] == w.Connection
-			p.wills.mu.Unlock()
-			if later && !here { // it would take the place of that of a later connection
+			if later && !p.keepsWill(key, w.Connection) { // it would take the place of that of a later connection
 				return errForgotten
 			}
 			return do(ctx)

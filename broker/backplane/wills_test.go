@@ -216,6 +216,24 @@ func TestWillIsStoredLater(t *testing.T) {
 	}
 }
 
+// Also one that could not be stored for another reason than that there was no time, once that reason is gone.
+func TestWillIsStoredAfterAnError(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.willsEvery = time.Millisecond
+	open(t, p)
+	key := willKeys + keyOf("c")
+	if _, err := p.kv.Put(t.Context(), key, []byte("of another version")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.KeepWill(t.Context(), "c", "1", 0, json.RawMessage("{}")); err == nil {
+		t.Fatal("it takes the place of what cannot be read")
+	}
+	if err := p.kv.Purge(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the will to be stored", func() bool { return p.HasWill("c") })
+}
+
 // A will that is stored later takes the place of none of a later connection: its attempt was under way when the client came back.
 func TestWillOfAnEarlierConnection(t *testing.T) {
 	p := open(t, New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler)))

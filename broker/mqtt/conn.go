@@ -376,13 +376,16 @@ func (c *conn) finish(err error) {
 	}
 	if code.Code != 0 {
 		c.srv.closed(code)
+		told := true
 		switch {
 		case c.session == nil || !c.session.Online(): // CONNACK is yet to go
 			c.refuse(code)
 		case c.version == v5:
 			c.out.Send(farewell(code, c.maxPacket))
+		default:
+			told = false
 		}
-		if c.out.Drain(goodbye) {
+		if c.out.Drain(goodbye) && told && code != packets.ErrKeepAliveTimeout { // or it sends nothing anyway
 			c.reader.Leave()
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -783,6 +785,51 @@ func (s *script) Write(b []byte) (int, error)      { return len(b), nil }
 func (s *script) Close() error                     { return nil }
 func (s *script) SetReadDeadline(time.Time) error  { return nil }
 func (s *script) SetWriteDeadline(time.Time) error { return nil }
+
+// parting is a script that ends with an error, and counts how often it is told that nothing else comes.
+type parting struct {
+	script
+	end   error
+	ended atomic.Int32
+}
+
+func (p *parting) Read(b []byte) (int, error) {
+	if len(p.rest) == 0 {
+		return 0, p.end
+	}
+	return p.script.Read(b)
+}
+func (p *parting) CloseWrite() error { p.ended.Add(1); return nil }
+
+// The server waits until a client has read why it is disconnected, and for no client that was told nothing or is silent.
+func TestPartings(t *testing.T) {
+	connect := func(version byte, id string) []byte {
+		var buf bytes.Buffer
+		_ = (&packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}, ProtocolVersion: version,
+			Connect: packets.ConnectParams{ProtocolName: []byte("MQTT"), ClientIdentifier: id, Keepalive: 10}}).ConnectEncode(&buf)
+		return buf.Bytes()
+	}
+	for _, c := range []struct {
+		what  string
+		sent  []byte
+		end   error
+		waits int32
+	}{
+		{"v5, malformed", append(connect(v5, "a"), 0xf5, 0), io.EOF, 1},
+		{"v3.1.1, malformed", append(connect(v311, "b"), 0xff, 0), io.EOF, 0},
+		{"v3.1.1, refused", connect(v311, ""), io.EOF, 1},
+		{"v5, silent", connect(v5, "c"), os.ErrDeadlineExceeded, 0},
+		{"v5, gone", connect(v5, "d"), io.EOF, 0},
+	} {
+		srv, _ := start(t, Limits{})
+		p := &parting{script: script{rest: c.sent}, end: c.end}
+		srv.accept(p)
+		await(t, func() bool { n, _ := srv.room.Count(); return n == 0 })
+		if n := p.ended.Load(); n != c.waits {
+			t.Errorf("%s: it waits %d times, expected %d", c.what, n, c.waits)
+		}
+	}
+}
 
 // Whatever a client sends, the reader ends, and nothing of it stays.
 func FuzzReader(f *testing.F) {

@@ -327,7 +327,7 @@ func (c *conn) finish(err error) {
 	c.pulse.Stop()
 	if why != "" {
 		c.tell(why)
-		if c.out.Drain(goodbye) {
+		if c.out.Drain(goodbye) && why != errTimeout { // or it sends nothing anyway
 			c.reader.Leave()
 		}
 	}

@@ -200,6 +200,23 @@ func ready(srv *Server) (n int) {
 	return n
 }
 
+// A client that asks for compression is told that there is none, and goes on without.
+func TestNoCompression(t *testing.T) {
+	for name, asks := range map[string]func(*client.Config){
+		"deflate": func(c *client.Config) { c.Deflate = true },
+		"snappy":  func(c *client.Config) { c.Snappy = true },
+	} {
+		srv, addr := start(t, access.Config{}, Limits{})
+		var got bag
+		consumer(t, addr, "t", "c", got.put, asks)
+		await(t, name+": a consumer that is ready", func() bool { return ready(srv) == 1 })
+		if err := producer(t, addr, asks).Publish("t", []byte("m")); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		await(t, name+": the message", func() bool { return got.len() == 1 })
+	}
+}
+
 // What a handler refuses, or does not finish in time, comes again.
 func TestAgain(t *testing.T) {
 	srv, addr := start(t, access.Config{}, Limits{})

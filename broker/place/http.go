@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -36,28 +41,30 @@ const (
 // It trusts every caller: let it listen where only clients and operators are.
 func (p *Placer) Handler() http.Handler {
 	mux := http.NewServeMux()
-	handle := func(pattern string, f func(ctx context.Context, r *http.Request) (any, error)) {
+	handle := func(pattern string, f func(ctx context.Context, r *http.Request) (any, error), parameters ...string) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 			defer cancel()
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-			if v, err := f(ctx, r); err != nil {
+			if err := checkQuery(r.URL.RawQuery, parameters); err != nil {
+				problem(w, err)
+			} else if v, err := f(ctx, r); err != nil {
 				problem(w, err)
 			} else {
 				answer(w, http.StatusOK, "application/json", v)
 			}
 		})
 	}
-	handle("GET /v1/place", p.getPlace)
+	handle("GET /v1/place", p.getPlace, "topic", "publisher", "group", "rate", "objective")
 	handle("GET /v1/topics", p.getTopics)
 	handle("GET /v1/topics/{topic}", p.getTopic)
-	handle("PUT /v1/topics/{topic}", p.putTopic)
+	handle("PUT /v1/topics/{topic}", p.putTopic, dryRun)
 	handle("DELETE /v1/topics/{topic}", func(ctx context.Context, r *http.Request) (any, error) {
 		return p.moves(ctx, r, func(s *State) error { return s.RemoveTopic(r.PathValue("topic")) })
-	})
+	}, dryRun)
 	handle("DELETE /v1/topics/{topic}/publishers/{publisher}", func(ctx context.Context, r *http.Request) (any, error) {
 		return p.moves(ctx, r, func(s *State) error { return s.Leave(r.PathValue("topic"), r.PathValue("publisher")) })
-	})
+	}, dryRun)
 	handle("GET /v1/nodes", func(ctx context.Context, r *http.Request) (any, error) {
 		s, _, err := p.Load(ctx)
 		if err != nil {
@@ -65,13 +72,13 @@ func (p *Placer) Handler() http.Handler {
 		}
 		return s.List(), nil
 	})
-	handle("PUT /v1/nodes/{node}", p.putNode)
+	handle("PUT /v1/nodes/{node}", p.putNode, dryRun)
 	handle("DELETE /v1/nodes/{node}", func(ctx context.Context, r *http.Request) (any, error) {
 		return p.moves(ctx, r, func(s *State) error { return s.RemoveNode(r.PathValue("node")) })
-	})
+	}, dryRun)
 	handle("POST /v1/nodes/{node}/drain", func(ctx context.Context, r *http.Request) (any, error) {
 		return p.moves(ctx, r, func(s *State) error { return s.Drain(r.PathValue("node"), !r.URL.Query().Has("off")) })
-	})
+	}, dryRun, "off")
 	handle("GET /v1/moves", func(ctx context.Context, r *http.Request) (any, error) {
 		s, _, err := p.Load(ctx)
 		if err != nil {
@@ -83,7 +90,53 @@ func (p *Placer) Handler() http.Handler {
 		_, revision, err := p.Load(ctx)
 		return map[string]uint64{"revision": revision}, err
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		no := &none{header: http.Header{}}
+		h.ServeHTTP(no, r)
+		if allow := no.header.Get("Allow"); allow != "" {
+			w.Header().Set("Allow", allow)
+			refuse(w, no.status, "The path has no such method", fmt.Sprintf("method is %s, expected %s", r.Method, allow), nil)
+			return
+		}
+		refuse(w, no.status, "There is no such path", fmt.Sprintf("path is %.200q, expected one that begins with /v1/place, /v1/topics, /v1/nodes or /v1/moves", r.URL.Path), nil)
+	})
+}
+
+// none takes what a ServeMux answers where it has no handler.
+type none struct {
+	header http.Header
+	status int
+}
+
+func (n *none) Header() http.Header         { return n.header }
+func (n *none) WriteHeader(status int)      { n.status = status }
+func (n *none) Write(b []byte) (int, error) { return len(b), nil }
+
+// dryRun is the parameter that has a change tried and not made.
+const dryRun = "dry-run"
+
+// checkQuery returns what is wrong with the names of a query's parameters: one that is misspelled would be as if it were left out, and a
+// drain that was to be tried would be made.
+func checkQuery(query string, parameters []string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return &Mistake{"query", err.Error(), "parameters as in topic=t&publisher=p"}
+	}
+	want := "no parameter here"
+	if len(parameters) > 0 {
+		want = "one of " + strings.Join(parameters, ", ") + ", each once"
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(parameters, name) || len(values[name]) > 1 {
+			return &Mistake{"query", fmt.Sprintf("%.100q", name), want}
+		}
+	}
+	return nil
 }
 
 // Server returns a server of p.Handler that clients which send or read slowly do not hold.
@@ -170,7 +223,7 @@ func (p *Placer) putNode(ctx context.Context, r *http.Request) (any, error) {
 
 // change makes a change, or tries it where the query says dry-run.
 func (p *Placer) change(ctx context.Context, r *http.Request, change func(*State) error) (*State, error) {
-	if r.URL.Query().Has("dry-run") {
+	if r.URL.Query().Has(dryRun) {
 		return p.Try(ctx, change)
 	}
 	return p.Update(ctx, change)
@@ -205,10 +258,28 @@ func Moved(by func(func(*State) error) (*State, error), change func(*State) erro
 func decode(r *http.Request, into any) error {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return &Mistake{"body", err.Error(), "a JSON object of the fields that GET shows"}
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("more than one JSON value")
+		}
+	}
+	if err != nil {
+		return &Mistake{"body", err.Error(), "a JSON object of numbers and texts such as " + sample(into)}
 	}
 	return nil
+}
+
+// sample returns an object that may be put instead of into.
+func sample(into any) string {
+	switch into.(type) {
+	case *Node:
+		into = Node{Address: "host:1883", Capacity: 20_000}
+	case *Limits:
+		into = Limits{Rate: 1100, Burst: 26, Objective: 0.005, Each: 10}
+	}
+	text, _ := json.Marshal(into) // never fails
+	return string(text)
 }
 
 // problem answers a mistake.
@@ -226,8 +297,12 @@ func problem(w http.ResponseWriter, err error) {
 	if status == http.StatusServiceUnavailable || status == http.StatusInsufficientStorage {
 		w.Header().Set("Retry-After", "1")
 	}
-	answer(w, status, "application/problem+json", map[string]any{
-		"title": title, "status": status, "detail": err.Error(), "mistakes": mistakes(err)})
+	refuse(w, status, title, err.Error(), mistakes(err))
+}
+
+// refuse answers a problem.
+func refuse(w http.ResponseWriter, status int, title, detail string, mistakes []*Mistake) {
+	answer(w, status, "application/problem+json", map[string]any{"title": title, "status": status, "detail": detail, "mistakes": mistakes})
 }
 
 // mistakes returns those of an error.

@@ -38,6 +38,8 @@ const (
 	// longestPause is the most between two attempts of a change, where another placer was
 	// faster: some writes to a cluster.
 	longestPause = 20 * time.Millisecond
+	// tryTime is how long NATS may take to answer before it is asked again: a server that has died, or leads no more, never does.
+	tryTime = 2 * time.Second
 )
 
 // ErrBusy is of a change that others' changes overtook until its context ended.
@@ -77,7 +79,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 // Load returns the state and its revision, 0 if there is none yet.
 func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 	s := &State{}
-	entry, err := p.kv.Get(ctx, key)
+	entry, err := p.get(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		s.fillIn()
@@ -132,10 +134,12 @@ func (p *Placer) update(ctx context.Context, change func(*State) error) (*State,
 		if err != nil {
 			return nil, err
 		}
-		switch err := p.write(ctx, s, revision); {
-		case err == nil:
+		err = p.write(ctx, s, revision)
+		if err == nil {
 			return s, nil
-		case !errors.Is(err, jetstream.ErrKeyExists):
+		}
+		// Servers that keep several copies say of a change that was overtaken something else than one that keeps the only one.
+		if !errors.Is(err, jetstream.ErrKeyExists) && !errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 			return nil, fmt.Errorf("place: writing the state: %w", err)
 		}
 		select {
@@ -146,7 +150,7 @@ func (p *Placer) update(ctx context.Context, change func(*State) error) (*State,
 	}
 }
 
-// write writes the state if it is still of a revision; jetstream.ErrKeyExists if not.
+// write writes the state if it is still of a revision; jetstream.ErrKeyExists or ErrKeyRevisionMismatch if not.
 func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
 	data, err := pack(s)
 	if err != nil {
@@ -155,12 +159,40 @@ func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
 	if len(data) > maxState {
 		return fmt.Errorf("it would be %d bytes, expected at most %d: remove topics or publishers, or use another cluster", len(data), maxState)
 	}
-	if revision == 0 {
-		_, err = p.kv.Create(ctx, key, data)
-	} else {
-		_, err = p.kv.Update(ctx, key, data, revision)
+	for unanswered := false; ; unanswered = true {
+		once, cancel := context.WithTimeout(ctx, tryTime)
+		if revision == 0 {
+			_, err = p.kv.Create(once, key, data)
+		} else {
+			_, err = p.kv.Update(once, key, data, revision)
+		}
+		cancel()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // again: it is written once, by its revision
+		case err != nil && unanswered && p.holds(ctx, data):
+			return nil
+		default:
+			return err
+		}
 	}
-	return err
+}
+
+// holds reports whether the state is stored as data: what was written was answered by nobody.
+func (p *Placer) holds(ctx context.Context, data []byte) bool {
+	entry, err := p.get(ctx)
+	return err == nil && bytes.Equal(entry.Value(), data)
+}
+
+// get reads the state as it is stored.
+func (p *Placer) get(ctx context.Context) (entry jetstream.KeyValueEntry, err error) {
+	for {
+		once, cancel := context.WithTimeout(ctx, tryTime)
+		entry, err = p.kv.Get(once, key)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return entry, err
+		}
+	}
 }
 
 // Try returns what change would make of the state, and writes nothing.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 )
 
@@ -48,7 +49,7 @@ func two(t *testing.T) (a, b *Placer) {
 func TestTwoPlacers(t *testing.T) {
 	a, b := two(t)
 	_, err := a.Update(t.Context(), func(s *State) error {
-		return errors.Join(s.SetNode("n1", Node{Address: "h1", Capacity: 1000}), s.SetNode("n2", Node{Address: "h2", Capacity: 1000}),
+		return errors.Join(s.SetNode("n1", Node{Address: "h1:1", Capacity: 1000}), s.SetNode("n2", Node{Address: "h2:1", Capacity: 1000}),
 			s.SetTopic("t0", limits(500)), s.SetTopic("t1", limits(500)))
 	})
 	must(t, err)
@@ -78,7 +79,7 @@ func TestTwoPlacers(t *testing.T) {
 func TestOvertaken(t *testing.T) {
 	a, b := two(t)
 	node := func(name string) func(*State) error {
-		return func(s *State) error { return s.SetNode(name, Node{Address: "h", Capacity: 1000}) }
+		return func(s *State) error { return s.SetNode(name, Node{Address: "h:1", Capacity: 1000}) }
 	}
 	overtaken := 0
 	const times = 120
@@ -96,6 +97,39 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
+// deaf is a bucket of keys whose first change is made, and answered by nobody.
+type deaf struct {
+	jetstream.KeyValue
+	heard bool
+}
+
+func (d *deaf) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	at, err := d.KeyValue.Update(ctx, key, value, revision)
+	if !d.heard {
+		d.heard = true
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return at, err
+}
+
+// A change that is written, and answered by nobody, is made once.
+func TestUnanswered(t *testing.T) {
+	p, _ := two(t)
+	set := func(s *State) error { return s.SetNode("n", Node{Address: "h:1", Capacity: 1000}) }
+	if _, err := p.Update(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	p.kv = &deaf{KeyValue: p.kv}
+	changed := 0
+	if _, err := p.Update(t.Context(), func(s *State) error { changed++; return s.Drain("n", true) }); err != nil || changed != 1 {
+		t.Errorf("%v after %d changes, expected one", err, changed)
+	}
+	if s, revision, err := p.Load(t.Context()); err != nil || revision != 2 || !s.Nodes["n"].Draining {
+		t.Errorf("revision %d, %+v, %v", revision, s.Nodes, err)
+	}
+}
+
 func TestRefusedChangeWritesNothing(t *testing.T) {
 	a, b := two(t)
 	_, err := a.Update(t.Context(), func(s *State) error { return s.SetTopic("t", limits(1)) })
@@ -103,7 +137,7 @@ func TestRefusedChangeWritesNothing(t *testing.T) {
 	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "add a node") {
 		t.Errorf("%v", err)
 	}
-	if _, err := a.Try(t.Context(), func(s *State) error { return s.SetNode("n", Node{Address: "a", Capacity: 1}) }); err != nil {
+	if _, err := a.Try(t.Context(), func(s *State) error { return s.SetNode("n", Node{Address: "a:1", Capacity: 1}) }); err != nil {
 		t.Error(err)
 	}
 	if s, revision, err := b.Load(t.Context()); err != nil || revision != 0 || len(s.Nodes) != 0 {
@@ -217,6 +251,15 @@ func TestHTTP(t *testing.T) {
 	ask("PUT", "/v1/nodes/n2", `{"address": "h2:1883", "capacity": 100}`, 200)
 	ask("PUT", "/v1/nodes/n3", `{"adress": "h3"}`, 400, "unknown field")
 	ask("PUT", "/v1/nodes/n3", `{"address": "h3", "capacity": 0}`, 400, "capacity is 0, expected above 0")
+	ask("PUT", "/v1/nodes/n3", `{"address": "h3", "capacity": 100}`, 400, "host:port")
+	ask("PUT", "/v1/nodes/n%203", `{"address": "h3:1883", "capacity": 100}`, 400, "without spaces")
+	ask("PUT", "/v1/nodes/n3", `{"address": "h3:1883", "capacity": "100"}`, 400, "such as", "address")
+	ask("PUT", "/v1/nodes/n3", `{"address": "h3:1883", "capacity": 100}{}`, 400, "more than one")
+	ask("POST", "/v1/nodes/n1/drain?dryrun", "", 400, "dryrun", "one of dry-run, off")
+	ask("GET", "/v1/place?topic=t&topic=u&publisher=p", "", 400, "each once")
+	ask("GET", "/v1/place?topic=t;publisher=p", "", 400, "query is")
+	ask("GET", "/v2/place", "", 404, "such path")
+	ask("POST", "/v1/place", "", 405, "expected GET")
 	ask("PUT", "/v1/topics/t?dry-run", topic, 200)
 	ask("GET", "/v1/topics/t", "", 404, `topic \"t\" is not known`)
 	ask("PUT", "/v1/topics/t", topic, 200, "no publishers yet")
@@ -271,9 +314,9 @@ func TestStateSurvives(t *testing.T) {
 		p, end, err := Dial(t.Context(), url)
 		must(t, err)
 		if i == 0 {
-			_, err = p.Update(t.Context(), func(s *State) error { return s.SetNode("n", Node{Address: "a", Capacity: 1}) })
+			_, err = p.Update(t.Context(), func(s *State) error { return s.SetNode("n", Node{Address: "a:1", Capacity: 1}) })
 			must(t, err)
-		} else if s, _, err := p.Load(t.Context()); err != nil || s.Nodes["n"].Address != "a" {
+		} else if s, _, err := p.Load(t.Context()); err != nil || s.Nodes["n"].Address != "a:1" {
 			t.Errorf("%+v, %v", s, err)
 		}
 		end()

@@ -68,7 +68,7 @@ func TestPlacersAsProcesses(t *testing.T) {
 	defer end()
 	_, err = watcher.Update(t.Context(), func(s *State) error {
 		for n := range 3 {
-			if err := s.SetNode(fmt.Sprint("n", n+1), Node{Address: fmt.Sprint("h", n), Capacity: 2000}); err != nil {
+			if err := s.SetNode(fmt.Sprint("n", n+1), Node{Address: fmt.Sprint("h:", n+1), Capacity: 2000}); err != nil {
 				return err
 			}
 			if err := s.SetTopic(fmt.Sprint("t", n), limits(500)); err != nil {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/placement"
@@ -192,7 +194,9 @@ func (s *State) check(name string, l Limits) error {
 func (s *State) SetNode(name string, n Node) error {
 	var c checks
 	c.name("node", name)
-	c.that(n.Address != "" && len(n.Address) <= maxName, "address", fmt.Sprintf("%.40q", n.Address), fmt.Sprintf("1 to %d bytes such as host:1883", maxName))
+	c.that(!strings.ContainsAny(name, " \t\r\n*>"), "node", fmt.Sprintf("%.40q", name), "a name without spaces, * and >") // it is part of a subject
+	host, port, err := net.SplitHostPort(n.Address)
+	c.that(err == nil && host != "" && port != "" && len(n.Address) <= maxName, "address", fmt.Sprintf("%.40q", n.Address), fmt.Sprintf("host:port of 1 to %d bytes such as 10.0.0.1:1883", maxName))
 	c.that(goodRate(n.Capacity), "capacity", n.Capacity, aRate)
 	c.that(between(n.Measured, 0, MaxRate), "measured capacity", n.Measured, "0 to 1e9 messages a second")
 	_, known := s.Nodes[name]

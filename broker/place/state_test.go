@@ -224,7 +224,7 @@ func TestWrongIsRefused(t *testing.T) {
 		"publisher is":           s.Join("t", Join{}),
 		"publisher rate is 101":  s.Join("t", Join{Publisher: "p", Rate: 101}),
 		"group is":               s.Join("t", Join{Publisher: "p", Group: strings.Repeat("g", 201)}),
-		"capacity is NaN":        s.SetNode("n", Node{Address: "a", Capacity: math.NaN()}),
+		"capacity is NaN":        s.SetNode("n", Node{Address: "a:1", Capacity: math.NaN()}),
 		"address is":             s.SetNode("n", Node{Capacity: 1}),
 		`node "n9" is not known`: s.Drain("n9", true),
 		`topic "u" is not known`: s.Join("u", Join{Publisher: "p"}),
@@ -279,7 +279,7 @@ func TestRandomOperations(t *testing.T) {
 			node := fmt.Sprint("n", 1+rng.IntN(5))
 			switch rng.IntN(11) {
 			case 0:
-				_ = s.SetNode(node, Node{Address: "a", Capacity: 500 + 8000*rng.Float64()})
+				_ = s.SetNode(node, Node{Address: "a:1", Capacity: 500 + 8000*rng.Float64()})
 			case 1:
 				_ = s.Drain(node, rng.IntN(3) > 0)
 			case 2:
@@ -310,7 +310,7 @@ func TestRandomOperations(t *testing.T) {
 func FuzzUnpack(f *testing.F) {
 	s := &State{}
 	s.fillIn()
-	s.Nodes["n"] = Node{Address: "a", Capacity: 1}
+	s.Nodes["n"] = Node{Address: "a:1", Capacity: 1}
 	data, _ := pack(s)
 	f.Add(data)
 	f.Add([]byte("{}"))
