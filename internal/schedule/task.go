@@ -45,9 +45,10 @@ type Task struct {
 	// Owner is for the driver.
 	Owner any
 
-	in     *Queue // nil unless waiting
-	leaf   *node  // waits there, or is charged to; nil once it is settled
-	seq    uint64 // of its Push
+	in     *Queue        // nil unless waiting
+	leaf   *node         // waits there, or is charged to; nil once it is settled
+	seq    uint64        // of its Push
+	rank   work.Priority // by which its leaf counts it
 	places [numHeaps]int
 	links  [numLists]link
 
