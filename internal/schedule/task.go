@@ -45,10 +45,9 @@ type Task struct {
 	// Owner is for the driver.
 	Owner any
 
-	in     *Queue        // nil unless waiting
-	leaf   *node         // waits there, or is charged to; nil once it is settled
-	seq    uint64        // of its Push
-	rank   work.Priority // by which its leaf counts it
+	in     *Queue // nil unless waiting
+	leaf   *node  // waits there, or is charged to; nil once it is settled
+	seq    uint64 // of its Push
 	places [numHeaps]int
 	links  [numLists]link
 
@@ -57,6 +56,7 @@ type Task struct {
 	eras    [depth]uint32        // in which it was
 	loan    standing             // what waiters have that is better
 	lent    bool                 // loan counts
+	rank    work.Priority        // by which its leaf counts it
 
 	// With Config.Senders.
 	turn      Turn
