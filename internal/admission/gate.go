@@ -128,16 +128,14 @@ func (g *Gate) begin(now mono.Time, t *Ticket) {
 	t.Begin(now)
 }
 
-// Expect returns the wait that a request of the default class and workflow, and of a sender of
-// which nothing waits, arriving at now would have for a slot.
-func (g *Gate) Expect(now mono.Time) time.Duration { return g.expect(now, work.Default, 0, 0) }
-
-func (g *Gate) expect(now mono.Time, class work.Class, flow int, whom uint64) time.Duration {
+// Expect returns the wait that a request of the class, workflow, priority and sender of t would have for a slot that
+// arrived at now.
+func (g *Gate) Expect(now mono.Time, t *Ticket) time.Duration {
 	oldest := g.queue.Oldest()
 	if oldest == nil && g.limit.Free() {
 		return 0
 	}
-	ahead := g.queue.Ahead(class, flow, whom) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
+	ahead := g.queue.Ahead(t.Class, t.Flow, t.Priority, t.whom()) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
 	wait := time.Duration(g.pace.gap.value * float64(ahead))
 	if oldest != nil {
 		// Should departures have stopped, that tells before the length of the
@@ -205,6 +203,9 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 	}
 	t.fill(since, g.limit.Service())
 	g.queue.Push(now, &t.task)
+	if g.queue.Mixed() {
+		g.limit.SetOrdered(true) // what waits inside the service, no priority orders
+	}
 	g.waiters.push(t)
 	t.state, t.overtaken = waiting, t.task.Overtaken()
 	return Wait
@@ -237,7 +238,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
 		t.plain = true
 	}
-	queued := g.expect(now, t.Class, t.Flow, t.whom())
+	queued := g.Expect(now, t)
 	wait := queued
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
@@ -350,11 +351,11 @@ func (g *Gate) released(now mono.Time) (*Ticket, Verdict) {
 			return t, g.refuse(now, t, r)
 		}
 		// With a free slot it runs: see tooLong.
-		if wait := g.expect(now, t.Class, t.Flow, t.whom()); wait > 0 && t.Deadline != mono.Never && wait+g.worth.need > t.Deadline.Sub(now) {
+		if wait := g.Expect(now, t); wait > 0 && t.Deadline != mono.Never && wait+g.worth.need > t.Deadline.Sub(now) {
 			return t, g.turnAway(now, t, late(now, t.Deadline))
 		}
 		// It was held back on purpose: no queueing delay.
-		t.promised = g.expect(now, t.Class, t.Flow, t.whom())
+		t.promised = g.Expect(now, t)
 		if v := g.admit(now, t, now); v == Run {
 			return t, v
 		}

@@ -30,7 +30,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 	}
 	var expected time.Duration
 	if g.busy() {
-		expected = g.expect(now, t.Class, t.Flow, t.whom())
+		expected = g.Expect(now, t)
 	}
 	if expected == 0 {
 		g.demand.idle = now

@@ -35,7 +35,7 @@ func TestLagCountsOnce(t *testing.T) {
 		arrived mono.Time
 		want    time.Duration
 	}{{0, lag * 3 / 4}, {now.Add(-ms), ms}, {now, 0}} {
-		queue := g.Expect(now)
+		queue := g.Expect(now, &Ticket{})
 		k := enter(tt.arrived)
 		if got := now.Sub(k.Arrived); got != tt.want {
 			t.Errorf("a request that arrived at %v: %v ago, want %v", tt.arrived, got, tt.want)

@@ -21,7 +21,7 @@ func (g *Gate) Pushback(now mono.Time, t *Ticket) time.Duration {
 	if !t.reason.Retryable() {
 		return -1
 	}
-	wait := max(g.expect(now, t.Class, t.Flow, t.whom()), g.cfg.Objective/10)
+	wait := max(g.Expect(now, t), g.cfg.Objective/10)
 	if g.shaper != nil && t.reason != work.Draining { // who comes back then finds another server
 		// Both go at the same time, so the longer one counts.
 		wait = max(wait, min(g.shaper.clear(now, t.rated.Workflow), maxShapingPushback))

@@ -77,9 +77,9 @@ func (g *Gate) lastTurn(t *Ticket) *Ticket {
 	return out
 }
 
-// inLine reports whether o stands in the same line of the queue as t will.
+// inLine reports whether o stands in the same line of the queue as t will, and does not go before it by its priority.
 func (g *Gate) inLine(o, t *Ticket) bool {
-	return o.Class == t.Class && (!g.cfg.Schedule.Fair || o.Flow == t.Flow)
+	return o.Class == t.Class && o.Priority >= t.Priority && (!g.cfg.Schedule.Fair || o.Flow == t.Flow)
 }
 
 // spare lets t start after all if it may still be in time and the sender of a waiting

@@ -59,7 +59,7 @@ func TestBurstOfOnePeerWaitsBehindItself(t *testing.T) {
 		}
 		g.pace.gap.value = float64(time.Millisecond)
 		other := test.other
-		if got, want := g.expect(at(0), other.Class, other.Flow, other.whom()), time.Duration(test.want+1)*time.Millisecond; got != want {
+		if got, want := g.Expect(at(0), &other), time.Duration(test.want+1)*time.Millisecond; got != want {
 			t.Errorf("%s: expected to wait for %v, want %v", test.name, got, want)
 		}
 		arrives(t, g, &other)

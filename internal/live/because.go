@@ -78,7 +78,7 @@ func (g *Gate) explain(now mono.Time, t *Ticket, would bool) RefusalID {
 	}
 	why := core.Because(now, t.core)
 	if would {
-		why.Expected = core.Expect(now) // it does not wait
+		why.Expected = core.Expect(now, t.core) // it does not wait
 	}
 	x.next = max(x.next+1, 1)
 	id := RefusalID(g.id&^(1<<32-1) | uint64(x.next))

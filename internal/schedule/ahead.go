@@ -3,11 +3,12 @@ package schedule
 import "github.com/spillgate/spillgate/internal/work"
 
 // Ahead returns how many of the waiting tasks are served before one of that class,
-// workflow and sender that is pushed now, if all cost the same and nothing else comes. All
-// of its own workflow whose turns are no later count, whatever the order: who is refused for what waits ahead
-// of him must not be better off by a key that anybody can claim. It takes time
+// workflow, priority and sender that is pushed now, if all cost the same and nothing else comes. Of its own workflow
+// those of a better priority count, and those of the same one whose turns are no later, whatever the order: who is
+// refused for what waits ahead of him must not be better off by a key that anybody can claim, and a priority is what
+// the edge decided. It takes time
 // linear in the number of workflows that have tasks waiting, and in the turns that the sender has before.
-func (q *Queue) Ahead(class work.Class, workflow int, sender uint64) int {
+func (q *Queue) Ahead(class work.Class, workflow int, priority work.Priority, sender uint64) int {
 	leaf := q.known(class, workflow)
 	if leaf == nil { // nothing of it waits, or ever did
 		if workflow < 0 || workflow >= q.cfg.Workflows {
@@ -22,7 +23,7 @@ func (q *Queue) Ahead(class work.Class, workflow int, sender uint64) int {
 	if leaf.rota != nil {
 		own = leaf.rota.ahead(sender, own)
 	}
-	return beside(leaf.parent, leaf, float64(leaf.quantum), own)
+	return beside(leaf.parent, leaf, float64(leaf.quantum), q.preceding(leaf, priority, own))
 }
 
 // beside returns how many tasks below n and its parents are served while a child of

@@ -1,8 +1,10 @@
 package schedule
 
 import (
+	"math/rand/v2"
 	"testing"
 
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -38,7 +40,7 @@ func TestAhead(t *testing.T) {
 				q.Push(1, &Task{Class: k.class, Workflow: k.workflow, Deadline: 1 << 60})
 			}
 		}
-		if got := q.Ahead(c.of.class, c.of.workflow, 0); got != c.want {
+		if got := q.Ahead(c.of.class, c.of.workflow, 0, 0); got != c.want {
 			t.Errorf("%s: %d ahead, want %d", c.what, got, c.want)
 		}
 	}
@@ -49,7 +51,71 @@ func TestNothingIsAheadInAnEmptyQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := q.Ahead(work.Default, 3, 0); got != 0 {
+	if got := q.Ahead(work.Default, 3, 0, 0); got != 0 {
 		t.Errorf("%d ahead, want 0", got)
+	}
+}
+
+// With one class, no senders and first come, first served, Ahead is exact: what Ahead says of a task that is pushed
+// then is how many come out before it, whatever was lent, removed or served before.
+func TestAheadKnowsPriorities(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		q, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		priority := func() work.Priority { return []work.Priority{0, 0, 5, 20, 127, 255}[rnd.IntN(1+rnd.IntN(6))] }
+		var waiting []*Task
+		for range 60 {
+			switch other := rnd.IntN(5); {
+			case other == 0 && len(waiting) > 0:
+				q.Remove(waiting[rnd.IntN(len(waiting))])
+			case other == 1:
+				q.Next(1)
+			case other == 2 && len(waiting) > 1 && seed%2 == 0:
+				q.Inherit(waiting[rnd.IntN(len(waiting))], waiting[rnd.IntN(len(waiting))])
+			case other == 3 && len(waiting) > 0 && seed%2 == 0:
+				q.Release(waiting[rnd.IntN(len(waiting))])
+			default:
+				task := &Task{Priority: priority(), Arrived: 1, Deadline: mono.Never}
+				q.Push(1, task)
+				waiting = append(waiting, task)
+			}
+		}
+		last := &Task{Priority: priority(), Arrived: 1, Deadline: mono.Never}
+		want := q.Ahead(work.Default, 0, last.Priority, 0)
+		q.Push(1, last)
+		served := 0
+		for task, _ := q.Next(1); task != last; task, _ = q.Next(1) {
+			served++
+		}
+		if served != want {
+			t.Errorf("seed %d: %d of priority %d came out before, Ahead said %d", seed, served, last.Priority, want)
+		}
+	}
+}
+
+// Of a sender whose turn is late, those of its priority that wait for a later turn are behind it, and those of a better
+// priority are not, whatever their turns.
+func TestAheadOfTurnsAndPriorities(t *testing.T) {
+	q, err := New(Config{Senders: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		q.Push(1, &Task{Priority: 20, Sender: 1, Deadline: mono.Never})
+	}
+	for range 5 {
+		q.Push(1, &Task{Priority: 3, Sender: 1, Deadline: mono.Never})
+	}
+	for _, c := range []struct {
+		priority work.Priority
+		sender   uint64
+		want     int
+	}{{0, 2, 0}, {3, 1, 5}, {20, 1, 15}, {20, 2, 6}, {127, 2, 15}} {
+		if got := q.Ahead(work.Default, 0, c.priority, c.sender); got != c.want {
+			t.Errorf("of priority %d, sender %d: %d ahead, want %d", c.priority, c.sender, got, c.want)
+		}
 	}
 }

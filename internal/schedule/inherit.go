@@ -42,6 +42,9 @@ func (t *Task) restand() {
 	if q.plain.holds {
 		q.spread()
 	}
+	if !q.mixed {
+		q.mix() // with what t stood for, or stands for now
+	}
 	s := q.standing(t)
 	if leaf := q.leaf(s.class, t.Workflow); leaf != t.leaf {
 		q.unlink(t)
@@ -50,6 +53,8 @@ func (t *Task) restand() {
 		q.link(t)
 		return
 	}
+	t.leaf.unrank(t)
+	t.leaf.rank(t, s.priority)
 	if at := t.places[byTurn]; at != nowhere {
 		t.leaf.later.put(at, entry{int64(t.turn), t, s.priority})
 		return

@@ -28,7 +28,10 @@ func (c *Config) one() bool {
 // admit keeps q plain with t, which is about to wait, or ends that.
 func (q *Queue) admit(t *Task) {
 	if q.len == 0 {
-		q.plain = plain{holds: q.cfg.one(), priority: t.Priority, offset: unknown}
+		q.plain, q.mixed = plain{holds: q.cfg.one(), priority: t.Priority, offset: unknown}, false
+	}
+	if !q.mixed && (t.lent || t.Priority != q.plain.priority) {
+		q.mix()
 	}
 	if q.plain.holds && !q.conforms(t) {
 		q.spread()

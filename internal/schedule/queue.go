@@ -19,6 +19,7 @@ type Queue struct {
 	losses   heap
 	rotas    []*rota // that no leaf has
 	plain    plain
+	mixed    bool // tasks have several priorities, or had since the queue was empty: see ranks
 	len      int
 	seq      uint64
 }
@@ -274,6 +275,9 @@ func (q *Queue) link(t *Task) {
 		}
 	}
 	t.leaf.ages.insert(t)
+	if q.mixed {
+		t.leaf.rank(t, s.priority)
+	}
 	for n := t.leaf; n.parent != nil; n = n.parent {
 		n.waiting++
 	}
@@ -290,6 +294,9 @@ func (q *Queue) unlink(t *Task) {
 	}
 	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)
+	if q.mixed {
+		t.leaf.unrank(t)
+	}
 	for n := t.leaf; n.parent != nil; n = n.parent {
 		n.waiting--
 	}

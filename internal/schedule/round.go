@@ -53,6 +53,7 @@ type node struct {
 	order heap
 	later heap // tasks whose turns have not come; empty in FIFO
 	ages  list
+	ranks *ranks
 	rota  *rota // nil: senders take no turns, or no two tasks have waited since the leaf was empty
 }
 

@@ -56,6 +56,7 @@ type Task struct {
 	eras    [depth]uint32        // in which it was
 	loan    standing             // what waiters have that is better
 	lent    bool                 // loan counts
+	rank    work.Priority        // by which its leaf counts it
 
 	// With Config.Senders.
 	turn      Turn

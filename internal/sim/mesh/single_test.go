@@ -410,3 +410,21 @@ func BenchmarkOneService(b *testing.B) {
 	}
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }
+
+// Important requests ask for less than half of a server, and the others for more than all of it, so what must be
+// refused is of the others: each important one would have its turn before all of them. Where the wait is expected
+// as if they overtook none, 0.86 of them are answered.
+func TestPrioritiesAreRefusedLast(t *testing.T) {
+	important, other := crowd("important", 16, 0.45), crowd("other", 16, 1.5)
+	important.Kind, other.Kind, other.Priority = world.Plain, world.Plain, 20
+	for seed := range uint64(2) {
+		w := lasting(single(200*msec, 8, exponential(15*msec), 0), 3*time.Second, 20*time.Second, msec, important, other)
+		report, r := play(t, w, Gated("spillgate", admission.Config{}, credit.WalletConfig{}), seed+1)
+		if g := r.Groups[0]; float64(g.Good) < 0.98*float64(g.Offered) {
+			t.Errorf("seed %d: %d of %d important requests are answered in time, want 0.98", seed+1, g.Good, g.Offered)
+		}
+		if all := report.Goodput() / (8 / 0.015); all < 0.95 {
+			t.Errorf("seed %d: goodput is %.3f of the capacity, want 0.95", seed+1, all)
+		}
+	}
+}
