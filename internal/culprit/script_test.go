@@ -20,7 +20,7 @@ type script struct {
 
 // TestScripts runs the stories under testdata/engine. Commands:
 //
-//	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= choice=]
+//	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= clear=PERCENT choice=]
 //	resources table=lock pool=queue disk=(system,OTHERS) …
 //	look at=1s [done=N timed=N late=N blind=view anew=true taken=PERCENT]
 //	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
@@ -80,6 +80,8 @@ func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
 			cfg.Rearm = duration(t, d, v)
 		case "mode":
 			cfg.Mode = Mode(index(t, d, modeWords[:], v))
+		case "clear":
+			cfg.Clear = float64(number(t, d, v)) / 100
 		case "trip":
 			cfg.Trip = number(t, d, v)
 		case "persecond":
