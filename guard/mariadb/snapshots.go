@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
 )
 
@@ -22,7 +23,7 @@ type snapshots map[int64]*snapshot
 
 // look enters the transactions of a look, and returns those that have kept one snapshot for
 // longer than the objective and only read. Those that write may have taken none.
-func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int64]*snapshot {
+func (s snapshots) look(v *view, sessions map[int64]known, asked uint64, objective time.Duration) map[int64]*snapshot {
 	old := map[int64]*snapshot{}
 	for i := range v.transactions {
 		t := &v.transactions[i]
@@ -39,7 +40,7 @@ func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int6
 			s[t.session] = k
 		}
 		k.age, k.look, k.made = t.age, true, v.questions-min(k.asked, v.questions)
-		if v.oldFor(t) > objective {
+		if v.keptFor(t, sessions[t.session].parsed.Class) > objective {
 			old[t.session] = k
 		}
 	}
@@ -48,6 +49,16 @@ func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int6
 			delete(s, session)
 		}
 		k.look = false
+	}
+	return old
+}
+
+// keptFor returns for how long a transaction has kept its snapshot at least, given what its session runs. A statement that changes rows takes none, whatever
+// it has locked so far: where it is the first of its transaction, that keeps nothing.
+func (v *view) keptFor(t *transactionRow, runs statement.Class) time.Duration {
+	old := v.oldFor(t)
+	if r := v.rows[t.session]; r != nil && !r.idle() && runs == statement.Write && old <= v.at.Sub(v.millis(r.elapsed)) {
+		return 0
 	}
 	return old
 }

@@ -23,7 +23,7 @@ type script struct {
 //	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= clear=PERCENT choice=]
 //	resources table=lock pool=queue disk=(system,OTHERS) …
 //	look at=1s [done=N timed=N late=N blind=view anew=true taken=PERCENT]
-//	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
+//	  ID began=INSTANT [kind=] [owner=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
 //	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [starved=] [maystarve=] [barred=] [steps=] [background] [idle] [ending]
 //	  WAITER>BLOCKER R
 //	calm until=INSTANT every=DURATION done=N          looks in which nobody is in flight
@@ -153,6 +153,8 @@ func (s *script) line(t *testing.T, d *datadriven.TestData, sample *Sample, word
 		switch key {
 		case "began":
 			task.Started = mono.Time(duration(t, d, v))
+		case "owner":
+			task.Owner = uint64(number(t, d, v))
 		case "kind":
 			task.Kind = uint64(number(t, d, v))
 		case "progress":
