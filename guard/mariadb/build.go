@@ -76,6 +76,7 @@ type input struct {
 	at           mono.Time
 	asked        mono.Time // when the look began
 	questions    uint64
+	history      int64 // transactions of which old versions are kept, -1 unknown
 	sessions     []sessionRow
 	transactions []transactionRow
 	stale        time.Duration // since transactions were read

@@ -74,7 +74,7 @@ func TestOldSnapshot(t *testing.T) {
 	var l *culprit.Sample
 	report := -1
 	look := func(i int, sure time.Duration) {
-		in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i),
+		in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i), history: -1,
 			usage: func(int64) (procfs.Usage, bool) { return procfs.Usage{}, true }, state: func(int64) procfs.State { return procfs.Running }}
 		for id := range int64(running) {
 			in.sessions = append(in.sessions, sessionRow{id: id + 2, thread: id + 2, command: "Query", state: "Updating", text: "UPDATE t SET v = 1", elapsed: 10, query: int64(1000*i) + id})
@@ -135,7 +135,7 @@ func TestAnUpdateTakesNoSnapshot(t *testing.T) {
 		b := newBuilder(20*time.Millisecond, false)
 		var l *track.Look
 		for i := range 3 {
-			l = b.build(&input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i), fresh: true,
+			l = b.build(&input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i), history: -1, fresh: true,
 				sessions:     []sessionRow{{id: 1, command: "Query", state: "Updating", text: tt.text, elapsed: float64(150 + 100*i), query: 7}},
 				transactions: []transactionRow{{id: 1 << 47, session: 1, age: 1, keeps: true, sure: (tt.sure + time.Duration(i)*tick).Microseconds()}}})
 		}
