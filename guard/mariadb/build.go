@@ -76,6 +76,7 @@ type input struct {
 	at           mono.Time
 	asked        mono.Time // when the look began
 	questions    uint64
+	history      int64 // transactions of which old versions are kept, -1 unknown
 	sessions     []sessionRow
 	transactions []transactionRow
 	stale        time.Duration // since transactions were read
@@ -113,15 +114,17 @@ func (b *builder) build(in *input) *track.Look {
 	b.tracker.Begin(in.at)
 	clear(b.targets)
 	v := b.index(in)
-	v.old = b.snapshots.look(v, b.questions, b.objective)
 	b.kinds.look(in.at)
 	for i := range in.sessions {
-		r := &in.sessions[i]
-		if slices.Contains(in.own, r.id) {
-			continue
+		if r := &in.sessions[i]; !slices.Contains(in.own, r.id) {
+			b.remember(v, r)
 		}
-		b.remember(v, r)
-		b.task(v, r)
+	}
+	v.old = b.snapshots.look(v, b.known, b.questions, b.objective)
+	for i := range in.sessions {
+		if r := &in.sessions[i]; !slices.Contains(in.own, r.id) {
+			b.task(v, r)
+		}
 	}
 	for id, k := range b.known {
 		if k.look != b.look {
@@ -256,6 +259,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if r.state != "" {
 		s.State += ", " + r.state
 	}
+	t.Owner = uint64(r.id)
 	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
 	if r.idle() || old != nil || long && short || k.parts {

@@ -22,7 +22,7 @@
 //     behind it and can be cancelled without harm. On MySQL it waits for a long SELECT that
 //     is in no table of locks, so the oldest statement is taken for that SELECT.
 //   - A transaction that reads under one snapshot keeps the row versions that were replaced
-//     since. A statement that steps over them shows no wait in any view. The time that
+//     since: no more than the server keeps more of since then, so none beside statements that only read. A statement that steps over them shows no wait in any view. The time that
 //     statements run, or sleep in latches, beyond normal while the snapshot is held counts
 //     as lost to it, and only the end of its session releases it. It is at least as old as
 //     the statement that uses it; the server reports its age to a second.

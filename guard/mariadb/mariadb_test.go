@@ -580,7 +580,7 @@ func BenchmarkLook(b *testing.B) {
 		"whole":        func() error { _, err := s.Look(b.Context()); return err },
 		"sessions":     func() error { _, err := readSessions(b.Context(), c, nil, false, nil); return err },
 		"transactions": func() error { _, err := readTransactions(b.Context(), c, nil); return err },
-		"questions":    func() error { _, err := readQuestions(b.Context(), c); return err },
+		"counts":       func() error { _, _, err := readCounts(b.Context(), c); return err },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -630,6 +630,49 @@ func TestSnapshotIsSeen(t *testing.T) {
 		}
 		c.do("ROLLBACK")
 	}
+}
+
+// Beside statements that only read, nobody keeps old versions, however long a snapshot is held: there are none. The server tells, by the view that MySQL
+// has as well.
+func TestASnapshotBesideReadersKeepsNothing(t *testing.T) {
+	url := start(t)
+	s := open(t, url)
+	const background = 20 // transactions of the server's own, such as for statistics of tables
+	worker, c := client(t), client(t)
+	looktest.Until(t, s, "old versions to be removed", func(*track.Look) bool { return s.in.history <= background })
+	c.do("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+	c.do("SELECT SUM(v) FROM t")
+	keeps := func(l *track.Look) bool {
+		return slices.ContainsFunc(l.Sample.Holds, func(h culprit.Hold) bool { return h.Resource == versions && h.Used > background })
+	}
+	looktest.Until(t, s, "a snapshot that is old", func(l *track.Look) bool {
+		for range 2 * background {
+			worker.do("SELECT v FROM t WHERE id = 7")
+		}
+		if keeps(l) {
+			t.Fatalf("a snapshot keeps versions that nobody made: %s", looktest.Picture(l))
+		}
+		k := s.builder.snapshots[sessionOf(t, c)]
+		return k != nil && k.age >= 2
+	})
+	looktest.Until(t, s, "a snapshot that keeps versions", func(l *track.Look) bool {
+		worker.do("UPDATE t SET v = v + 1 WHERE id = 7")
+		return keeps(l)
+	})
+	var n int64
+	if err := s.looks.conn.QueryRowContext(t.Context(), "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'").Scan(&n); err != nil || n == 0 {
+		t.Errorf("the view of metrics tells of %d, %v; expected some, as the status does", n, err)
+	}
+	c.do("ROLLBACK")
+}
+
+// sessionOf returns the server's number of a session.
+func sessionOf(t *testing.T, c *session) (id int64) {
+	t.Helper()
+	if err := c.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // The guard's statements mean the same whatever the server's settings for new sessions are: a dialect, an empty text that is no

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -265,9 +266,30 @@ func readUnread(ctx context.Context, c *sql.Conn, into []queued, ports []int) ([
 	return into, err
 }
 
-// readQuestions reads how many statements clients have sent.
-func readQuestions(ctx context.Context, c *sql.Conn) (n uint64, err error) {
-	var name string
-	err = c.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n)
-	return n, err
+// readCounts reads how many statements clients have sent, and of how many transactions old versions of rows are kept, -1 if the server does not tell
+// here. To read both costs no more than one.
+func readCounts(ctx context.Context, c *sql.Conn) (questions uint64, history int64, err error) {
+	history = -1
+	err = query(ctx, c, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Innodb_history_list_length')", func(rows *sql.Rows) error {
+		var name string
+		var n uint64
+		err := rows.Scan(&name, &n)
+		switch {
+		case strings.EqualFold(name, "Questions"):
+			questions = n
+		default:
+			history = int64(min(n, math.MaxInt64))
+		}
+		return err
+	})
+	return questions, history, err
+}
+
+// readHistory reads of how many transactions MySQL keeps old versions, -1 if it does not count them.
+func readHistory(ctx context.Context, c *sql.Conn) (int64, error) {
+	history := int64(-1)
+	err := query(ctx, c, "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len' AND STATUS = 'enabled'", func(rows *sql.Rows) error {
+		return rows.Scan(&history)
+	})
+	return history, err
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
 )
 
@@ -13,7 +14,8 @@ type snapshot struct {
 	id     uint64 // of the transaction; an address, which the next may have again
 	age    int64  // at the look before, seconds
 	asked  uint64 // statements that clients had sent when it was seen first
-	made   uint64 // since then: what was changed, if all of them changed something
+	kept   int64  // transactions whose old versions were kept then, or at a look since, if that were fewer; -1 unknown
+	made   uint64 // since then: what was changed, if all of them changed something, and no more than is kept since
 	look   bool
 }
 
@@ -22,7 +24,7 @@ type snapshots map[int64]*snapshot
 
 // look enters the transactions of a look, and returns those that have kept one snapshot for
 // longer than the objective and only read. Those that write may have taken none.
-func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int64]*snapshot {
+func (s snapshots) look(v *view, sessions map[int64]known, asked uint64, objective time.Duration) map[int64]*snapshot {
 	old := map[int64]*snapshot{}
 	for i := range v.transactions {
 		t := &v.transactions[i]
@@ -35,11 +37,14 @@ func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int6
 			if k != nil {
 				number = k.number + 1
 			}
-			k = &snapshot{number: number, id: t.id, asked: asked}
+			k = &snapshot{number: number, id: t.id, asked: asked, kept: v.history}
 			s[t.session] = k
 		}
 		k.age, k.look, k.made = t.age, true, v.questions-min(k.asked, v.questions)
-		if v.oldFor(t) > objective {
+		if k.kept = min(k.kept, v.history); k.kept >= 0 { // without a snapshot, old versions are removed at once
+			k.made = min(k.made, uint64(v.history-k.kept))
+		}
+		if v.keptFor(t, sessions[t.session].parsed.Class) > objective {
 			old[t.session] = k
 		}
 	}
@@ -48,6 +53,16 @@ func (s snapshots) look(v *view, asked uint64, objective time.Duration) map[int6
 			delete(s, session)
 		}
 		k.look = false
+	}
+	return old
+}
+
+// keptFor returns for how long a transaction has kept its snapshot at least, given what its session runs. A statement that changes rows takes none, whatever
+// it has locked so far: where it is the first of its transaction, that keeps nothing.
+func (v *view) keptFor(t *transactionRow, runs statement.Class) time.Duration {
+	old := v.oldFor(t)
+	if r := v.rows[t.session]; r != nil && !r.idle() && runs == statement.Write && old <= v.at.Sub(v.millis(r.elapsed)) {
+		return 0
 	}
 	return old
 }
@@ -65,9 +80,9 @@ func (v *view) oldFor(t *transactionRow) time.Duration {
 }
 
 // keeps enters the old snapshots and returns who keeps most that nobody else does, nil if
-// nobody does, and for how long at most. Statements such as begin and end all the time have snapshots too, which are not worth an
+// nobody does, for how long at most, and how many versions. Statements such as begin and end all the time have snapshots too, which are not worth an
 // entry: what many of them keep would count as usual.
-func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration) {
+func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration, largest uint64) {
 	var made []uint64
 	var entries []*track.Entry
 	var of []*transactionRow
@@ -77,7 +92,6 @@ func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration) {
 			made, entries, of = append(made, k.made), append(entries, e), append(of, t)
 		}
 	}
-	largest := uint64(0)
 	for i, n := range track.Margins(made) {
 		if n == 0 {
 			continue
@@ -88,13 +102,21 @@ func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration) {
 			held = time.Duration(of[i].sure)*time.Microsecond + time.Second // the server tells when it began to a second
 		}
 	}
-	return most, held
+	return most, held, largest
 }
 
+// perVersion is what one old version costs a statement at most, one that waits for a page on which another statement steps over the versions
+// included. In c3 each cost 5 to 6 µs, and several times that where other programs had most of the processors. Nobody is blamed for what the few versions
+// cannot cost that he keeps.
+const perVersion = 100 * time.Microsecond
+
+// mostKept bounds how many versions are counted.
+const mostKept = 1 << 32
+
 // dear returns the shares of the time for which statements run, and for which they sleep, that are
-// beyond what is normal while nobody keeps old versions; 0 if nobody does. What they ran for while
+// beyond what is normal while nobody keeps old versions, and that so many can cost; 0 if nobody keeps any. What they ran for while
 // they lacked a processor is no part of it.
-func (b *builder) dear(v *view, held time.Duration, running, slept int, done uint64, delay time.Duration) (runs, sleeps float64) {
+func (b *builder) dear(v *view, held time.Duration, kept uint64, running, slept int, done uint64, delay time.Duration) (runs, sleeps float64) {
 	dt := v.at.Sub(b.before)
 	if b.before == 0 {
 		dt = 0 // since when what it shows was done is not known
@@ -103,6 +125,6 @@ func (b *builder) dear(v *view, held time.Duration, running, slept int, done uin
 	if held == 0 || running == 0 || dt <= 0 {
 		return 0, 0
 	}
-	sleeps, runs = b.cost.Beyond()
+	sleeps, runs = b.cost.Beyond(time.Duration(min(kept, mostKept)) * perVersion)
 	return max(runs-min(float64(delay)/float64(running)/float64(dt), 1), 0), sleeps
 }

@@ -369,10 +369,17 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	if len(in.sessions) > mostRows {
 		return nil, fmt.Errorf("mariadb: the process list shows more than %d busy sessions", mostRows)
 	}
-	if in.questions, err = readQuestions(ctx, c); err != nil {
+	if in.questions, in.history, err = readCounts(ctx, c); err != nil {
 		return fail("SHOW GLOBAL STATUS")
 	}
 	s.asked += 2
+	if s.mysql && slices.ContainsFunc(in.transactions, func(t transactionRow) bool { return t.keeps }) {
+		history, err := readHistory(ctx, c)
+		if in.history, err = without(s, history, -1, "INNODB_METRICS", "how many old versions of rows are kept", err); err != nil {
+			return nil, err
+		}
+		s.asked++
+	}
 	if in.connected = nil; s.crowded() {
 		if in.connected, err = readConnected(ctx, c, s.mysql); err != nil {
 			return fail("the process list")
@@ -526,7 +533,7 @@ var withheld = []uint16{1044, 1142, 1143, 1227, 1146, 1049}
 // as it was then, and the other views tell what they always do: the look goes on, and notes what it does not
 // show. Any other error is that of the look: for a moment nothing is known of who waits for whom, and a session that
 // itself waits would be blamed for what it holds.
-func without[T any](s *Source, read, instead []T, view, hides string, err error) ([]T, error) {
+func without[T any](s *Source, read, instead T, view, hides string, err error) (T, error) {
 	var told *mysql.MySQLError
 	switch {
 	case err == nil:

@@ -20,7 +20,7 @@ type used struct {
 // waits for storage, who sleeps inside of the server, and what statements lose to the holder of
 // old versions of rows.
 func (b *builder) consume(v *view, done uint64) {
-	holder, held := b.keeps(v)
+	holder, held, kept := b.keeps(v)
 	if v.usage == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (b *builder) consume(v *view, done uint64) {
 	b.tracker.Taken(all - own)
 	b.starved = time.Duration(float64(delay)*part) > cpu
 	m := machine{storing: storing, lacks: part * float64(delay) / max(float64(cpu+delay), 1), holder: holder}
-	m.dear, m.sleeps = b.dear(v, held, running, slept, done, time.Duration(float64(lacked)*part))
+	m.dear, m.sleeps = b.dear(v, held, kept, running, slept, done, time.Duration(float64(lacked)*part))
 	for i := range b.used {
 		u := &b.used[i]
 		b.unseen(v, u, &m)

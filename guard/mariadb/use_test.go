@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/guard/procfs"
+	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -73,7 +74,7 @@ func TestOldSnapshot(t *testing.T) {
 	var l *culprit.Sample
 	report := -1
 	look := func(i int, sure time.Duration) {
-		in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i),
+		in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i), history: -1,
 			usage: func(int64) (procfs.Usage, bool) { return procfs.Usage{}, true }, state: func(int64) procfs.State { return procfs.Running }}
 		for id := range int64(running) {
 			in.sessions = append(in.sessions, sessionRow{id: id + 2, thread: id + 2, command: "Query", state: "Updating", text: "UPDATE t SET v = 1", elapsed: 10, query: int64(1000*i) + id})
@@ -115,5 +116,36 @@ func TestOldSnapshot(t *testing.T) {
 	// Eight times as many run and as many end: nearly all of the time is beyond normal.
 	if got := losses(l, 0); got != "row versions 8" {
 		t.Errorf("an update lost %q, expected 8 of 10 ms to row versions", got)
+	}
+}
+
+// A statement that changes rows takes no snapshot: an UPDATE that has run for longer than an objective and has locked nothing yet, as one
+// that lacks a processor, keeps nothing and is one of the foreground. Behind a SELECT of its transaction it does keep what that saw.
+func TestAnUpdateTakesNoSnapshot(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		sure time.Duration // that the transaction is old at least
+		old  bool
+	}{
+		"an update":                       {"UPDATE t SET v = 1", -800 * time.Millisecond, false},
+		"an update, as old for sure":      {"UPDATE t SET v = 1", 150 * time.Millisecond, false},
+		"a read":                          {"SELECT 1", -800 * time.Millisecond, true},
+		"an update in an old transaction": {"UPDATE t SET v = 1", 900 * time.Millisecond, true},
+	} {
+		b := newBuilder(20*time.Millisecond, false)
+		var l *track.Look
+		for i := range 3 {
+			l = b.build(&input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i), history: -1, fresh: true,
+				sessions:     []sessionRow{{id: 1, command: "Query", state: "Updating", text: tt.text, elapsed: float64(150 + 100*i), query: 7}},
+				transactions: []transactionRow{{id: 1 << 47, session: 1, age: 1, keeps: true, sure: (tt.sure + time.Duration(i)*tick).Microseconds()}}})
+		}
+		keeps := false
+		for _, h := range l.Sample.Holds {
+			keeps = keeps || h.Resource == versions
+		}
+		task := l.Sample.Tasks[0]
+		if keeps != tt.old || (task.Steps == culprit.StepsOf(culprit.Session)) != tt.old || task.Background != tt.old {
+			t.Errorf("%s: keeps old versions %v, %+v; expected %v", name, keeps, task, tt.old)
+		}
 	}
 }

@@ -79,7 +79,7 @@ func (b *builder) dear(in *input, entries map[int64]*track.Entry, holder *track.
 	if holder == nil {
 		return d
 	}
-	d.work, _ = b.cost.Beyond()
+	d.work, _ = b.cost.Beyond(track.Unbounded)
 	d.wait = max(d.work, track.Due(b.meter.Load(in.at.Sub(b.before), time.Duration(d.work*float64(work)))))
 	return d
 }

@@ -24,6 +24,7 @@ const (
 type Cost struct {
 	work, running quantity
 	done          float64
+	now           int // statements that run
 	seen, learned time.Duration
 	trial         []observation // oldest first
 }
@@ -51,7 +52,7 @@ func (c *Cost) Add(dt time.Duration, work time.Duration, running int, done uint6
 	c.done = keep*c.done + float64(done)
 	c.work.sum = keep*c.work.sum + work.Seconds()
 	c.running.sum = keep*c.running.sum + float64(running)*dt.Seconds()
-	c.seen += dt
+	c.seen, c.now = c.seen+dt, running
 	until := c.seen - probation
 	if held > 0 {
 		until = c.seen - held
@@ -84,22 +85,27 @@ func (q *quantity) learn(weight, each float64) {
 	q.normal += weight * (each - q.normal)
 }
 
+// Unbounded is a time that statements may lose, however many.
+const Unbounded = time.Duration(math.MaxInt64)
+
 // Beyond returns which share of the processor time, and of the running time, of the present
-// statements is beyond what is normal and its noise: 0 to 1, 0 while not half a second of normal
-// times has been seen.
-func (c *Cost) Beyond() (work, running float64) {
+// statements is beyond what is normal and its noise, and can have been lost to what makes them dear, each has lost most to that at most: 0 to 1, 0
+// while not half a second of normal times has been seen.
+func (c *Cost) Beyond(most time.Duration) (work, running float64) {
 	if c.learned < costWindow/2 {
 		return 0, 0
 	}
-	return c.work.beyond(c.done), c.running.beyond(c.done)
+	all := most.Seconds() * (c.done + float64(c.now))
+	return c.work.beyond(c.done, all), c.running.beyond(c.done, all)
 }
 
-func (q *quantity) beyond(done float64) float64 {
+// beyond returns the share of the sum for so many statements, of which all is the largest part that may count.
+func (q *quantity) beyond(done, all float64) float64 {
 	usual := (q.normal + costDeviations*q.noise) * done
 	if q.normal == 0 || q.sum <= usual {
 		return 0
 	}
-	return 1 - usual/q.sum
+	return min(q.sum-usual, all) / q.sum
 }
 
 // saturated is the load from which on processors count as full: it is known to a few ticks only.

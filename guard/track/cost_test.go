@@ -11,13 +11,13 @@ import (
 func TestCostBeyondNormal(t *testing.T) {
 	const dt = 100 * time.Millisecond
 	var c Cost
-	if work, running := c.Beyond(); work != 0 || running != 0 {
+	if work, running := c.Beyond(Unbounded); work != 0 || running != 0 {
 		t.Errorf("nothing seen: %v and %v", work, running)
 	}
 	for range 50 {
 		c.Add(dt, 50*time.Millisecond, 1, 50, 0)
 	}
-	if work, running := c.Beyond(); work != 0 || running != 0 {
+	if work, running := c.Beyond(Unbounded); work != 0 || running != 0 {
 		t.Errorf("as normal: %v and %v", work, running)
 	}
 	for i := range 100 {
@@ -28,15 +28,32 @@ func TestCostBeyondNormal(t *testing.T) {
 		}
 		c.Add(dt, 200*time.Millisecond, 1, 50, held)
 	}
-	if work, running := c.Beyond(); math.Abs(work-0.75) > 0.01 || running != 0 {
+	if work, running := c.Beyond(Unbounded); math.Abs(work-0.75) > 0.01 || running != 0 {
 		t.Errorf("four times the work: %v and %v, expected 0.75 and 0", work, running)
 	}
 	// Nothing ends any more: all of the time is beyond normal.
 	for range 100 {
 		c.Add(dt, 0, 10, 0, time.Minute)
 	}
-	if _, running := c.Beyond(); running < 0.99 {
+	if _, running := c.Beyond(Unbounded); running < 0.99 {
 		t.Errorf("a standstill: %v, expected 1", running)
+	}
+}
+
+// What makes statements dear can cost each of them so much and no more: what they lose beyond that has another reason.
+func TestCostOfWhatCanBe(t *testing.T) {
+	const dt = 100 * time.Millisecond
+	var c Cost
+	for range 50 {
+		c.Add(dt, 50*time.Millisecond, 1, 50, 0)
+	}
+	for range 50 {
+		c.Add(dt, 200*time.Millisecond, 8, 50, time.Minute)
+	}
+	for most, want := range map[time.Duration][2]float64{Unbounded: {0.75, 0.875}, 2 * time.Millisecond: {0.5, 0.127}, 0: {0, 0}} {
+		if work, running := c.Beyond(most); math.Abs(work-want[0]) > 0.02 || math.Abs(running-want[1]) > 0.01 {
+			t.Errorf("at most %v each: %v and %v, expected %v", most, work, running, want)
+		}
 	}
 }
 
@@ -48,7 +65,7 @@ func TestCostNoise(t *testing.T) {
 	}
 	for i := range 40 {
 		c.Add(100*time.Millisecond, time.Duration(30+40*(i/20%2))*time.Millisecond, 1+i/20%2, 50, time.Minute)
-		if work, running := c.Beyond(); work > 0.1 || running > 0.15 {
+		if work, running := c.Beyond(Unbounded); work > 0.1 || running > 0.15 {
 			t.Errorf("look %d: %.2f and %.2f beyond what was seen before", i, work, running)
 		}
 	}

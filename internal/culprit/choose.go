@@ -224,6 +224,8 @@ func (e *Engine) judge(v *view, c *contender) Why {
 		return Waiting
 	case !limited && (v.s.At.Sub(t.Started) < e.cfg.MinAge || timed && c.usage.sofar < e.cfg.MinAge.Seconds()):
 		return Young
+	case !limited && e.normal.seen == 0 && v.victim(c.task) && (c.common || v.divided(c.resource)) && v.s.At.Sub(t.Started) < rare*e.cfg.MinAge:
+		return Young // none has ended yet: in a start from cold, all do for the first time what takes long once
 	case !limited && timed && e.fed(t, c.usage.sofar) < e.cfg.MinAge.Seconds():
 		return Starving
 	case timed && !c.dam && !v.contended(c.resource):

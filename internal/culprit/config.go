@@ -90,7 +90,7 @@ func (c Config) Check() error {
 // filled returns c with its defaults.
 func (c Config) filled() Config {
 	set(&c.MinAge, c.Objective)
-	set(&c.Clear, clearly)
+	set(&c.Clear, 0.5)
 	set(&c.PerSecond, 10)
 	set(&c.PerMinute, 60)
 	set(&c.PerCompletion, 0.01)

@@ -163,7 +163,7 @@ func (e *Engine) decide(d *Decision) {
 	e.suspect++
 	e.blame = resized(e.blame, v.r)
 	explained := explain(v, &e.recent, &e.normal, e.blame)
-	e.graph.build(v, e.cfg.Objective.Seconds(), e.intake())
+	e.graph.build(v, e.cfg.Objective.Seconds(), e.cfg.Clear, e.intake())
 	e.rank(v)
 	best, several := e.pick(v, e.normal.falling(&e.recent))
 	if best < 0 {

@@ -1,7 +1,5 @@
 package culprit
 
-import "slices"
-
 // flow moves blame from tasks that wait to those that they wait for. Waiters whose
 // edges are known send theirs along the edges. The others put it into a pool, one
 // for each resource, which hands it to those that keep the resource. Pools feed
@@ -61,18 +59,7 @@ func (f *flow) spread(v *view, g *graph) {
 		g.final[at] += rest
 	}
 	f.settle(v, g)
-	for i, dam := range g.dams {
-		if row := g.through[i*v.r : (i+1)*v.r]; dam && slices.Max(row) >= clearly { // one to blame for less on each resource is not the pick
-			visits := f.visits(v, g, i)
-			for r := range row {
-				row[r] /= visits
-			}
-		}
-	}
 }
-
-// clearly is the default of Config.Clear.
-const clearly = 0.5
 
 // begin makes room for blame that moves, in rows of a width.
 func (f *flow) begin(v *view, width int) {

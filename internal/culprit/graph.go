@@ -1,6 +1,10 @@
 package culprit
 
-import "github.com/spillgate/spillgate/internal/mono"
+import (
+	"slices"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
 
 // graph blames lost time on tasks. Its matrices have a row for each task and a
 // column for each resource; an entry is the share of the time lost to the
@@ -19,7 +23,7 @@ import "github.com/spillgate/spillgate/internal/mono"
 type graph struct {
 	direct, final []float64
 	ends          []float64 // of dams: part of what the others lose that ends with the task
-	through       []float64 // of dams: what they are blamed for directly, and what those that wait for them pass on to them, each part once
+	through       []float64 // of dams: what they are blamed for directly, and what those that wait for them pass on to them, each part as often as it comes
 	keeps         []float64 // part of the resource that the task keeps from the others
 	onward        []float64 // share of the task's time that it loses to others there
 	waits         []float64 // by task: the sum over resources, and gone
@@ -58,8 +62,8 @@ type poolOf struct {
 }
 
 // build computes the final blame of every task. A use that ends within the horizon
-// counts for less. in says what is normal.
-func (g *graph) build(v *view, horizon float64, in intake) {
+// counts for less. clear is the share that the pick needs at least, and in says what is normal.
+func (g *graph) build(v *view, horizon, clear float64, in intake) {
 	cells := v.n * v.r
 	g.direct, g.final, g.keeps = resized(g.direct, cells), resized(g.final, cells), resized(g.keeps, cells)
 	g.dams = resized(g.dams, v.n)
@@ -71,7 +75,7 @@ func (g *graph) build(v *view, horizon float64, in intake) {
 	g.blame(v)
 	g.passOn(v, horizon)
 	g.flow.spread(v, g)
-	g.relieve(v)
+	g.relieve(v, clear)
 }
 
 // passOn fills onward, waits and gone: which share of its time a task loses to others while it keeps what it is
@@ -124,25 +128,34 @@ func (g *graph) passOn(v *view, horizon float64) {
 }
 
 // relieve fills ends: what a dam is to blame for directly, or because of those that wait for it and keep others waiting themselves, as a
-// share of what the others lose, or in the end, if that is more. Its own wait ends with it as well.
-func (g *graph) relieve(v *view) {
+// share of what the others lose, or in the end, if that is more. Its own wait ends with it as well. What comes back to a dam is counted out
+// for those alone that may be the pick, to blame for clear or more.
+func (g *graph) relieve(v *view, clear float64) {
 	g.ends = resized(g.ends, v.n*v.r)
 	for i, dam := range g.dams {
-		if !dam {
+		if !dam || g.relieveBy(v, i, 1) < clear {
 			continue
 		}
-		for r := range v.r {
-			p, at := &g.queued[r], i*v.r+r
-			all, own := p.exclusive+p.shared, v.lost[at]
-			if p.edges {
-				all = p.edged
-			}
-			if !v.victim(i) || p.edges && !g.edged(i, r) {
-				own = 0 // not among them
-			}
-			g.ends[at] = max(min(g.through[at]*max(ratio(all, all-own), 1), 1), g.final[at])
+		if visits := g.flow.visits(v, g, i); visits > 1 {
+			g.relieveBy(v, i, visits)
 		}
 	}
+}
+
+// relieveBy fills ends of dam i, where blame comes so many times, and returns the largest of them.
+func (g *graph) relieveBy(v *view, i int, visits float64) float64 {
+	for r := range v.r {
+		p, at := &g.queued[r], i*v.r+r
+		all, own := p.exclusive+p.shared, v.lost[at]
+		if p.edges {
+			all = p.edged
+		}
+		if !v.victim(i) || p.edges && !g.edged(i, r) {
+			own = 0 // not among them
+		}
+		g.ends[at] = max(min(g.through[at]/visits*max(ratio(all, all-own), 1), 1), g.final[at])
+	}
+	return slices.Max(g.ends[i*v.r : (i+1)*v.r])
 }
 
 // index sorts the edges by waiter and says which blockers only wait.

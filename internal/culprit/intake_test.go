@@ -41,7 +41,7 @@ func TestBlameOfWhatIsFree(t *testing.T) {
 		var before, now looked
 		v.look(&s, &before, &now, 100*ms, false)
 		var g graph
-		g.build(&v, 0.1, c.in)
+		g.build(&v, 0.1, 0.5, c.in)
 		sum := 0.0
 		for _, part := range g.keeps {
 			sum += part

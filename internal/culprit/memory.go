@@ -16,6 +16,7 @@ type looked struct {
 	slots     []int32 // hash table: task index plus 1, 0 for free; a power of two
 	ids       []uint64
 	kinds     []uint64
+	owners    []uint64
 	late      []bool // counted as late already
 	waited    []time.Duration
 	got       []uint64
@@ -40,7 +41,7 @@ func (l *looked) reset(at mono.Time, n, r int) {
 	}
 	clear(l.slots)
 	l.at, l.any, l.resources = at, true, r
-	l.ids, l.kinds = resized(l.ids, n), resized(l.kinds, n)
+	l.ids, l.kinds, l.owners = resized(l.ids, n), resized(l.kinds, n), resized(l.owners, n)
 	l.late = resized(l.late, n)
 	l.waited = resized(l.waited, n*r)
 	l.got, l.starved = resized(l.got, n*r), resized(l.starved, n)
@@ -48,13 +49,13 @@ func (l *looked) reset(at mono.Time, n, r int) {
 }
 
 // add enters task i and reports whether its ID was new.
-func (l *looked) add(i int, id, kind uint64) bool {
+func (l *looked) add(i int, id, kind, owner uint64) bool {
 	at := l.slot(id)
 	if l.slots[at] != 0 {
 		return false
 	}
 	l.slots[at] = int32(i) + 1
-	l.ids[i], l.kinds[i] = id, kind
+	l.ids[i], l.kinds[i], l.owners[i] = id, kind, owner
 	return true
 }
 

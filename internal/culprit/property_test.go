@@ -157,7 +157,7 @@ func TestFlowAgainstPlain(t *testing.T) {
 			t.Fatal("not a sample")
 		}
 		var g graph
-		g.build(&v, 0.05, intake{})
+		g.build(&v, 0.05, 0.5, intake{})
 		want := plainFlow(&v, &g)
 		for at := range want {
 			if math.Abs(want[at]-g.final[at]) > 1e-9 {

@@ -45,6 +45,9 @@ type Task struct {
 	// Kind is a fingerprint of what the task does: the same work has the same
 	// kind. 0 means unknown.
 	Kind uint64 `json:"kind,omitzero"`
+	// Owner is who runs the task, such as the session of a client: of its tasks each begins when the one before has
+	// ended. 0 means unknown.
+	Owner uint64 `json:"owner,omitzero"`
 	// Started is the instant at which the task began.
 	Started mono.Time `json:"started,omitzero"`
 	// Done and Total are its progress, k of N in any unit. Total 0 means unknown.

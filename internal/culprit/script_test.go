@@ -20,10 +20,10 @@ type script struct {
 
 // TestScripts runs the stories under testdata/engine. Commands:
 //
-//	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= choice=]
+//	engine objective=100ms [mode= trip= persecond= perminute= percompletion= limit= minage= clear=PERCENT choice=]
 //	resources table=lock pool=queue disk=(system,OTHERS) …
 //	look at=1s [done=N timed=N late=N blind=view anew=true taken=PERCENT]
-//	  ID began=INSTANT [kind=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
+//	  ID began=INSTANT [kind=] [owner=] [holds=R] [waits=R] [since=INSTANT] [shared] [used=] [gets=]
 //	     [behind=INSTANT, since when it waits for more of what it holds] [lost=DURATION, of finished waits] [progress=K/N] [undo=] [starved=] [maystarve=] [barred=] [steps=] [background] [idle] [ending]
 //	  WAITER>BLOCKER R
 //	calm until=INSTANT every=DURATION done=N          looks in which nobody is in flight
@@ -80,6 +80,8 @@ func (s *script) begin(t *testing.T, d *datadriven.TestData) string {
 			cfg.Rearm = duration(t, d, v)
 		case "mode":
 			cfg.Mode = Mode(index(t, d, modeWords[:], v))
+		case "clear":
+			cfg.Clear = float64(number(t, d, v)) / 100
 		case "trip":
 			cfg.Trip = number(t, d, v)
 		case "persecond":
@@ -151,6 +153,8 @@ func (s *script) line(t *testing.T, d *datadriven.TestData, sample *Sample, word
 		switch key {
 		case "began":
 			task.Started = mono.Time(duration(t, d, v))
+		case "owner":
+			task.Owner = uint64(number(t, d, v))
 		case "kind":
 			task.Kind = uint64(number(t, d, v))
 		case "progress":

@@ -28,7 +28,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 10
+const stateVersion = 11
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -75,12 +75,13 @@ func (l *looked) visit(c *codec) {
 		l.any = known
 	}
 	for i := range n {
-		id, kind := l.ids[i], l.kinds[i]
+		id, kind, owner := l.ids[i], l.kinds[i], l.owners[i]
 		whole(c, &id)
 		whole(c, &kind)
+		whole(c, &owner)
 		c.bool(&l.late[i])
 		whole(c, &l.starved[i])
-		if c.reading && !l.add(i, id, kind) {
+		if c.reading && !l.add(i, id, kind, owner) {
 			c.failed = true
 		}
 	}

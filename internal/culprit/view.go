@@ -47,7 +47,7 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 	v.reset(s, before, objective)
 	now.reset(s.At, v.n, v.r)
 	for i := range s.Tasks {
-		if !now.add(i, s.Tasks[i].ID, s.Tasks[i].Kind) {
+		if !now.add(i, s.Tasks[i].ID, s.Tasks[i].Kind, s.Tasks[i].Owner) {
 			return false
 		}
 		if v.was[i] = int32(before.find(s.Tasks[i].ID)); v.was[i] >= 0 {
