@@ -239,6 +239,11 @@ func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
 	out.cpu = (machine.Used(front.Pid()) - began).Seconds() / p.beside.Seconds()
 	bytes, err := machine.Resident(front.Pid())
 	select {
+	case <-ctx.Done(): // which ends the proxy as well
+		return nil, ctx.Err()
+	default:
+	}
+	select {
 	case <-front.Exited():
 		return nil, fmt.Errorf("the proxy ended beside the attack: %w", cmp.Or(front.Wait(), errEnded))
 	default:
