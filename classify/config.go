@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -56,7 +57,14 @@ type Defaults struct {
 	// arrival. Default 0: it has none. Smaller gives up sooner; larger works for
 	// callers that may have left. At most MaxDeadline.
 	Deadline time.Duration
+	// Guarantee and Weight say what the workflow is granted of a server in comparison with others, in any unit. Here they
+	// only decide which workflow a request is of whose path servers read in several ways: see Match.Path. Default 0; a
+	// weight of 0 counts as 1. Larger has more.
+	Guarantee, Weight float64
 }
+
+// weight is Weight, or its default.
+func (d *Defaults) weight() float64 { return cmp.Or(d.Weight, 1) }
 
 // Rule applies Set to the requests that match.
 type Rule struct {
@@ -73,7 +81,8 @@ type Match struct {
 	// a slash covers all below it, and a segment that is * stands for any one:
 	// /orders/, /users/*/cart, /shop.Cart/. A path that servers read in several ways, such as
 	// /bulk/..%2forders, /orders//1 or /orders;v=1, is compared by each of them, and the request
-	// has the lowest rank that comes of it: the default class, the largest priority. Of one that is
+	// has the lowest rank that comes of it: the default class, the largest priority, the smallest bound, and then
+	// the workflow with the smallest guarantee and weight. Of one that is
 	// longer than 2 KiB, or has "\" or dots, or ";" beside dots, both as they are and encoded, any
 	// reading may be somebody's, and each path of a rule counts.
 	Path []string

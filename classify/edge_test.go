@@ -318,3 +318,32 @@ func TestPathsHoweverWritten(t *testing.T) {
 		t.Errorf("of two of the same rank, that with a bound does not count: %+v", got)
 	}
 }
+
+// Of two workflows of the same rank, the one that is granted less counts, whichever reading is of it.
+func TestPathsOfWorkflowsHoweverWritten(t *testing.T) {
+	cfg := classify.Config{
+		Workflows: map[string]classify.Defaults{"much": {Weight: 3}, "plain": {}, "sure": {Guarantee: 10}, "little": {Weight: 0.5}, "few": {Weight: 3}},
+		Rules:     []classify.Rule{{Match: classify.Match{Path: []string{"/few/"}}, Set: classify.Set{Workflow: "few", Use: classify.Use{AtOnce: 2}}}},
+	}
+	for _, name := range []string{"much", "plain", "sure", "little"} {
+		cfg.Rules = append(cfg.Rules, classify.Rule{Match: classify.Match{Path: []string{"/" + name + "/"}}, Set: classify.Set{Workflow: name}})
+	}
+	rules, err := classify.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowestFirst := []string{"few", "little", "plain", "much", "sure"}
+	for i, low := range lowestFirst {
+		for _, high := range lowestFirst[i+1:] {
+			for _, target := range []string{"/" + low + "/..%2f" + high + "/a", "/" + high + "/..%2f" + low + "/a"} {
+				r, err := http.NewRequest("GET", "http://x"+target, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := rules.Stamp(0, r, nil, false); got.Workflow != low {
+					t.Errorf("%s is of %q, expected %q", target, got.Workflow, low)
+				}
+			}
+		}
+	}
+}

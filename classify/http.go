@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (r *Rules) classify(now mono.Time, f *Facts, names *Names, u *url.URL) Resu
 	}
 	out := r.Classify(now, f, names)
 	for _, f.Path = range others {
-		out.lower(r.Classify(now, f, names))
+		out = r.lower(out, r.Classify(now, f, names))
 	}
 	return out
 }
@@ -127,7 +128,7 @@ func (r *Rules) lowest(now mono.Time, f *Facts, names *Names) Result {
 			continue
 		}
 		if what := r.by(i, now, f, names); some {
-			out.lower(what)
+			out = r.lower(out, what)
 		} else {
 			out, some = what, true
 		}
@@ -138,23 +139,30 @@ func (r *Rules) lowest(now mono.Time, f *Facts, names *Names) Result {
 	return out
 }
 
-// lower makes r what is lower of both.
-func (r *Result) lower(other Result) {
-	if other.below(r) {
-		*r = other
+// lower returns which of two a request is that has less of a server, a if neither has.
+func (r *Rules) lower(a, b Result) Result {
+	switch {
+	case a.Class != b.Class:
+		if a.Class == work.Interactive {
+			return b
+		}
+		return a
+	case a.Priority != b.Priority:
+		if b.Priority > a.Priority {
+			return b
+		}
+		return a
+	case a.Use.AtOnce != b.Use.AtOnce:
+		if n := b.Use.AtOnce; n > 0 && (a.Use.AtOnce == 0 || n < a.Use.AtOnce) {
+			return b
+		}
+		return a
 	}
-}
-
-// below reports whether a request that is r has less of a server than one that is other.
-func (r *Result) below(other *Result) bool {
-	if r.Class != other.Class {
-		return r.Class != work.Interactive
+	ours, others := r.defaults(a.Workflow), r.defaults(b.Workflow)
+	if c := cmp.Or(cmp.Compare(others.Guarantee, ours.Guarantee), cmp.Compare(others.weight(), ours.weight())); c < 0 {
+		return b
 	}
-	if r.Priority != other.Priority {
-		return r.Priority > other.Priority
-	}
-	a, b := r.Use.AtOnce, other.Use.AtOnce
-	return a > 0 && (b == 0 || a < b)
+	return a
 }
 
 // facts returns what rules look at, but for the claims and the path.

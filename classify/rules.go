@@ -188,13 +188,10 @@ func (r *Rules) by(rule int, now mono.Time, f *Facts, names *Names) Result {
 	if !wire.ValidWorkflow(out.Workflow) || out.Workflow == DefaultName {
 		out.Workflow = ""
 	}
-	defaults, listed := r.workflows[out.Workflow]
-	if !listed {
-		defaults = r.rest
-		if out.Workflow != "" && outside && !names.Keep(now, out.Workflow) {
-			out.Workflow = ""
-		}
+	if out.Workflow != "" && outside && !r.Listed(out.Workflow) && !names.Keep(now, out.Workflow) {
+		out.Workflow = ""
 	}
+	defaults := r.defaults(out.Workflow)
 	out.Class, out.Priority, out.Deadline = defaults.Class, defaults.Priority, defaults.Deadline
 	if claims.Class != work.Default && claims.Class < work.NumClasses {
 		out.Class = claims.Class
@@ -213,6 +210,14 @@ func (r *Rules) by(rule int, now mono.Time, f *Facts, names *Names) Result {
 	}
 	out.Objective, out.Use = set.Objective, set.Use
 	return out
+}
+
+// defaults is what the requests of a workflow have, listed or not.
+func (r *Rules) defaults(workflow string) Defaults {
+	if d, ok := r.workflows[workflow]; ok {
+		return d
+	}
+	return r.rest
 }
 
 // match reports whether a request meets all conditions of c but for that of its path.

@@ -91,7 +91,7 @@ func (c *Config) rules() classify.Config {
 	if len(c.Workflows) > 0 {
 		out.Workflows = make(map[string]classify.Defaults, len(c.Workflows))
 		for name, w := range c.Workflows {
-			out.Workflows[name] = classify.Defaults{Class: w.Class, Priority: w.Priority, Deadline: w.Deadline}
+			out.Workflows[name] = classify.Defaults{Class: w.Class, Priority: w.Priority, Deadline: w.Deadline, Guarantee: w.Guarantee, Weight: w.Weight}
 		}
 	}
 	return out

@@ -31,12 +31,13 @@ type Reader struct {
 	start, end int           // what is read and not handled
 	rest       time.Duration // before the next read
 	hush       func(on bool) // nil: it was not needed yet, or cannot be
+	leave      time.Duration // leaveTime, but in tests
 }
 
 // NewReader returns a reader of nc. Where nc, or a connection below it that its
 // method NetConn returns, tells arrivals, Stamp is that of the last read.
 func NewReader(nc net.Conn) *Reader {
-	r := &Reader{nc: nc}
+	r := &Reader{nc: nc, leave: leaveTime}
 	for below := nc; below != nil && r.arrival == nil; {
 		r.arrival, _ = below.(arrivals)
 		wrapped, ok := below.(interface{ NetConn() net.Conn })
@@ -95,7 +96,7 @@ const (
 // the client sends until it ends the connection itself, though not for long. A connection that is closed while bytes of the
 // client are unread is reset, and a client that is about to write finds the reset instead of the reason.
 func (r *Reader) Leave() {
-	_ = r.nc.SetReadDeadline(time.Now().Add(leaveTime))
+	_ = r.nc.SetReadDeadline(time.Now().Add(r.leave))
 	if w, ok := r.nc.(interface{ CloseWrite() error }); !ok || w.CloseWrite() != nil {
 		return
 	}

@@ -1,8 +1,10 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -236,12 +238,25 @@ func (p play) scene(ctx context.Context, s scene) (*outcome, error) {
 	out.beside = p.watched(out, used, "beside the attack", func() *seen { return ask(ctx, client, url, p.perSecond, p.beside) })
 	out.cpu = (machine.Used(front.Pid()) - began).Seconds() / p.beside.Seconds()
 	bytes, err := machine.Resident(front.Pid())
+	select {
+	case <-ctx.Done(): // which ends the proxy as well
+		return nil, ctx.Err()
+	default:
+	}
+	select {
+	case <-front.Exited():
+		return nil, fmt.Errorf("the proxy ended beside the attack: %w", cmp.Or(front.Wait(), errEnded))
+	default:
+	}
 	if err != nil {
 		return nil, err
 	}
 	out.memory = bytes / 1e6
 	return out, ctx.Err()
 }
+
+// errEnded is the error of a proxy that ended as if it had been told to.
+var errEnded = errors.New("it said that all was well")
 
 // front starts the proxy of a scene, which lasts as long as ctx, and says by which scheme it is asked.
 func (p play) front(ctx context.Context, s scene, upstream string) (front *proc.Child, scheme string, err error) {
