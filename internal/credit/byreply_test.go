@@ -180,7 +180,7 @@ func TestClientsThatHearRepliesAlone(t *testing.T) {
 // may ask, and has what is free with the reply; meanwhile it is told to wait for a turn, not for a lease. What it said it
 // has ready is forgotten if it does not ask again.
 func TestAskingIsNoOverrun(t *testing.T) {
-	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, Objective: 200 * time.Millisecond, MinTotal: 1, InitialWindow: 1, SlowStart: -1})
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, Objective: 200 * time.Millisecond, MinTotal: 1, InitialWindow: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestAskingIsNoOverrun(t *testing.T) {
 // still returns a pool of that many credits at least, as many for a new client, that grows by a credit at a time.
 func still(t *testing.T, credits int) *Pool {
 	t.Helper()
-	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: credits, InitialWindow: credits, SlowStart: -1})
+	p, err := NewPool(Config{TargetDelay: 80 * time.Millisecond, MinTotal: credits, InitialWindow: credits})
 	if err != nil {
 		t.Fatal(err)
 	}

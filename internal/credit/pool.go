@@ -25,10 +25,8 @@ type Pool struct {
 	delay      time.Duration
 	worst      time.Duration // largest sample of the running interval
 	calm       int           // intervals of low delay in a row
-	silent     bool          // requests were here at the last wake, and none has left since
 	late       int           // intervals over the target in a row
 	arrived    int           // requests in the running interval
-	came       int           // and in the one before
 	shed       int           // and how many of them were refused
 	rate       float64       // requests per interval, smoothed
 	quiet      time.Duration // revive as of the last change of what it depends on: each grant says it
@@ -46,17 +44,14 @@ type Pool struct {
 	season                   uint32
 	seasonEnds               mono.Time
 	era                      uint64 // ends whenever what is due to somebody may have changed
-	// turnaround is the time from a reply to the request that waited for its
-	// credit, smoothed: what a change of a window takes to be felt.
-	turnaround time.Duration
-	hungry     list // drained, demand known
-	idle       list // drained, demand unknown
-	asking     list // drained, of ByReply, told when to ask
-	absent     list // drained, of ByReply, and did not ask then
-	heard      list // least recently heard first
-	polled     list // the same, of ByReply, whose lease is another
-	dirty      list
-	askAt      mono.Time // the next client of ByReply that is refused asks again
+	hungry                   list   // drained, demand known
+	idle                     list   // drained, demand unknown
+	asking                   list   // drained, of ByReply, told when to ask
+	absent                   list   // drained, of ByReply, and did not ask then
+	heard                    list   // least recently heard first
+	polled                   list   // the same, of ByReply, whose lease is another
+	dirty                    list
+	askAt                    mono.Time // the next client of ByReply that is refused asks again
 }
 
 // NewPool returns an empty pool, or every mistake in its configuration.
@@ -162,8 +157,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if now < p.wake {
 		return
 	}
-	// No sooner than the last change was felt, or it is made again and again.
-	p.wake = now.Add(max(p.cfg.Interval, min(p.turnaround, p.cfg.TargetDelay)))
+	p.wake = now.Add(p.cfg.Interval)
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
 	if now >= p.seasonEnds {
@@ -176,11 +170,10 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if p.arrived > 0 && !p.excused {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
-	p.came, p.arrived, p.shed = p.arrived, 0, 0
+	p.arrived, p.shed = 0, 0
 	if !p.excused {
 		p.resize(d)
 	}
-	p.silent = p.pending > 0
 	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
 	p.used = max(float64(p.wanting), p.used*(1-1.0/usedFor))
 	p.reclaim(now)
