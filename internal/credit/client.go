@@ -27,6 +27,7 @@ type Client struct {
 	turn      mono.Time // when the window last rose from zero
 	heard     mono.Time
 	spoke     mono.Time     // its last request or word of demand
+	replied   mono.Time     // when a reply freed a credit that a request waited for; 0: not so
 	due       mono.Time     // of a client of ByReply that holds nothing: when it was told to ask; 0: it was not
 	again     time.Duration // how long before that it was told
 	number    uint64
@@ -118,6 +119,10 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	c.spoke = now
 	p.count(c)
 	p.undrain(c)
+	if c.replied != 0 {
+		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
+		c.replied = 0
+	}
 	c.pending++
 	p.pending++
 	p.arrived++

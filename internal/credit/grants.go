@@ -75,6 +75,7 @@ func (p *Pool) leave(c *Client) {
 // reply is OnReply without the grant, of a client that is not gone.
 func (p *Pool) reply(now mono.Time, c *Client, refused bool) {
 	p.hear(now, c)
+	full := c.pending >= c.window
 	p.leave(c)
 	free := p.free()
 	w, share := c.window, 0
@@ -98,6 +99,10 @@ func (p *Pool) reply(now mono.Time, c *Client, refused bool) {
 	// Not under what is pending, which the client cannot take back. A client
 	// that overran its window does not widen it by that.
 	p.setWindow(now, c, max(w, min(c.pending, c.window)))
+	c.replied = 0
+	if full && c.demand > 0 && c.window > c.pending {
+		c.replied = now
+	}
 	p.feed(now) // may give c a credit too, which this grant then carries
 	if c.in[linkDirty] != 0 {
 		p.dirty.remove(c)

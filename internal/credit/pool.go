@@ -44,13 +44,16 @@ type Pool struct {
 	season                   uint32
 	seasonEnds               mono.Time
 	era                      uint64 // ends whenever what is due to somebody may have changed
-	hungry                   list   // drained, demand known
-	idle                     list   // drained, demand unknown
-	asking                   list   // drained, of ByReply, told when to ask
-	absent                   list   // drained, of ByReply, and did not ask then
-	heard                    list   // least recently heard first
-	dirty                    list
-	askAt                    mono.Time // the next client of ByReply that is refused asks again
+	// turnaround is the time from a reply to the request that waited for its credit, smoothed: what a change of a window
+	// takes to be felt.
+	turnaround time.Duration
+	hungry     list // drained, demand known
+	idle       list // drained, demand unknown
+	asking     list // drained, of ByReply, told when to ask
+	absent     list // drained, of ByReply, and did not ask then
+	heard      list // least recently heard first
+	dirty      list
+	askAt      mono.Time // the next client of ByReply that is refused asks again
 }
 
 // NewPool returns an empty pool, or every mistake in its configuration.
@@ -155,7 +158,9 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if now < p.wake {
 		return
 	}
-	p.wake = now.Add(p.cfg.Interval)
+	// No sooner than the last change was felt, or it is made again and again: without this, callers at 1.4 times the capacity
+	// knew of a refusal after 188 µs, not 34 to 47 (lab run breakwater/refusal).
+	p.wake = now.Add(max(p.cfg.Interval, min(p.turnaround, p.cfg.TargetDelay)))
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
 	if now >= p.seasonEnds {
