@@ -77,7 +77,7 @@ func (g *Gate) act(now mono.Time) {
 			pressure = g.cfg.TargetDelay // the credits keep their size too
 		}
 		if (pressure == 0 || g.queue.Len() == 0 && pressure <= g.cfg.TargetDelay/noDelay) && g.limit.Free() {
-			g.pool.Fill(now, g.limit.Limit()) // to hold requests back would leave slots empty
+			g.pool.Fill(now, g.limit.Limit()-g.limit.InUse()) // to hold requests back would leave slots empty
 		}
 		g.pool.OnWake(now, pressure)
 	}

@@ -1,7 +1,6 @@
 package credit
 
 import (
-	"iter"
 	"math"
 	"time"
 
@@ -27,45 +26,8 @@ func (p *Pool) ByReply(c *Client, yes bool) {
 		return
 	}
 	p.undrain(c)
-	p.heardOf(c).remove(c)
 	c.byReply, c.due = yes, 0
-	l := p.heardOf(c)
-	if l.tail != nil {
-		c.heard = max(c.heard, l.tail.heard)
-	}
-	l.pushBack(c)
 	p.drainIfEmpty(c)
-}
-
-// heardOf returns the list that c is in by its last sign of life. Leases differ, so one whose lease is long must not
-// stand before one whose lease is over.
-func (p *Pool) heardOf(c *Client) *list {
-	if c.byReply {
-		return &p.polled
-	}
-	return &p.heard
-}
-
-// all yields every client.
-func (p *Pool) all() iter.Seq[*Client] {
-	return func(yield func(*Client) bool) {
-		for _, l := range [...]*list{&p.heard, &p.polled} {
-			for c := l.head; c != nil; c = c.links[linkHeard].next {
-				if !yield(c) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// lease is for how long c keeps credits while it is silent and others wait. One that would not hear of it if it had none
-// has a turn: what it sends then, within the window that it believes in, is no overrun.
-func (p *Pool) lease(c *Client) time.Duration {
-	if c.byReply {
-		return min(quantum*p.cfg.Interval, p.cfg.Lease)
-	}
-	return p.cfg.Lease
 }
 
 // waiting returns how many clients that hold nothing are known to have requests ready.
@@ -109,7 +71,7 @@ func (p *Pool) callUp(now mono.Time, c *Client, free int, refused bool) (window 
 
 // tidyLine takes those out of the line that were told to ask and did not: nobody waits for them.
 func (p *Pool) tidyLine(now mono.Time) {
-	for range 8 { // as in reclaimOf
+	for range 8 { // as in reclaim
 		c := p.asking.head
 		if c == nil || now.Sub(max(c.due, c.spoke)) <= max(p.cfg.Lease, c.again) {
 			return

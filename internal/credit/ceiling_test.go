@@ -34,6 +34,7 @@ func (l *lone) run(intervals int) {
 			l.waiting++
 		}
 		l.now = l.now.Add(l.p.Interval())
+		l.p.Fill(l.now, 2) // as the gate of a server does that has so many slots free
 		l.p.OnWake(l.now, 0)
 	}
 }

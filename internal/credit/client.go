@@ -99,7 +99,7 @@ func (p *Pool) Deregister(now mono.Time, c *Client) {
 	p.clients--
 	p.era++
 	p.quiet = p.revive()
-	p.heardOf(c).remove(c)
+	p.heard.remove(c)
 	p.dirty.remove(c)
 	c.gone, c.window, c.pending = true, 0, 0
 	p.total = p.bounded(p.total)
@@ -173,8 +173,8 @@ func (p *Pool) OnDemand(now mono.Time, c *Client, demand int) {
 // hear moves c to the end of the list of clients by last sign of life.
 func (p *Pool) hear(now mono.Time, c *Client) {
 	c.heard = now
-	if l := p.heardOf(c); l.tail != c {
-		l.renew(c)
+	if p.heard.tail != c {
+		p.heard.renew(c)
 	}
 }
 

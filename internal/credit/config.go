@@ -31,12 +31,6 @@ type Config struct {
 	// multiplied by max(1 − Decrease·(d−target)/target, 0.5). Default 0.02
 	// (Breakwater §3.2).
 	Decrease float64
-	// SlowStart is the growth per interval, as a share of the pool, while
-	// clients are short of credits and the delay is under a quarter of the
-	// target, so that a cold or suddenly faster server is filled in tens of
-	// intervals, not thousands; or one for each request that came, if that is more. Default 1/16; negative turns it off, as in the
-	// original.
-	SlowStart float64
 	// InitialWindow is what a client is granted when it connects to a server
 	// whose delay is under target. Default 8; the original starts from zero.
 	InitialWindow int
@@ -77,9 +71,6 @@ func (c Config) mistakes() []error {
 	if c.Decrease < 0 || c.Decrease > 1 || c.Decrease != c.Decrease {
 		errs = append(errs, fmt.Errorf("credit: Decrease is %v, expected 0 to 1", c.Decrease))
 	}
-	if c.SlowStart > 1 || c.SlowStart != c.SlowStart {
-		errs = append(errs, fmt.Errorf("credit: SlowStart is %v, expected at most 1; negative turns it off", c.SlowStart))
-	}
 	if c.MaxWindow < 0 || c.MaxWindow > WindowLimit {
 		errs = append(errs, fmt.Errorf("credit: MaxWindow is %d, expected 1 to %d requests, or 0 for the default", c.MaxWindow, WindowLimit))
 	}
@@ -108,9 +99,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Decrease == 0 {
 		c.Decrease = 0.02
-	}
-	if c.SlowStart == 0 {
-		c.SlowStart = 1.0 / 16
 	}
 	if c.MaxWindow == 0 {
 		c.MaxWindow = WindowLimit

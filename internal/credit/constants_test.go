@@ -18,7 +18,7 @@ func TestPoolDefaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Config{TargetDelay: c.target, Interval: c.interval, Additive: 0.001, Decrease: 0.02, SlowStart: 1.0 / 16,
+		want := Config{TargetDelay: c.target, Interval: c.interval, Additive: 0.001, Decrease: 0.02,
 			InitialWindow: 8, MinTotal: 1, MaxWindow: WindowLimit, Lease: c.lease}
 		if got != want {
 			t.Errorf("defaults are %+v, want %+v", got, want)

@@ -82,15 +82,10 @@ func (p *Pool) next() *Client {
 // reclaim takes back the credits of the clients silent for longest, if their leases
 // are over and others wait for credits.
 func (p *Pool) reclaim(now mono.Time) {
-	p.reclaimOf(now, &p.heard)
-	p.reclaimOf(now, &p.polled)
 	p.tidyLine(now)
-}
-
-func (p *Pool) reclaimOf(now mono.Time, heard *list) {
 	for n := 0; n < 8; n++ { // a few an interval: constant time, and enough
-		c := heard.head
-		if c == nil || now.Sub(c.heard) <= p.lease(c) {
+		c := p.heard.head
+		if c == nil || now.Sub(c.heard) <= p.cfg.Lease {
 			return
 		}
 		if p.waiting() == 0 && p.free() >= 0 {

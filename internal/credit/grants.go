@@ -42,7 +42,6 @@ func (p *Pool) Left(now mono.Time, c *Client) {
 		return
 	}
 	p.hear(now, c)
-	p.silent = false
 	p.leave(c)
 	p.undrain(c)
 	p.drainIfEmpty(c)
@@ -76,7 +75,6 @@ func (p *Pool) leave(c *Client) {
 // reply is OnReply without the grant, of a client that is not gone.
 func (p *Pool) reply(now mono.Time, c *Client, refused bool) {
 	p.hear(now, c)
-	p.silent = false
 	full := c.pending >= c.window
 	p.leave(c)
 	free := p.free()

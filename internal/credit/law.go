@@ -3,8 +3,8 @@ package credit
 import "time"
 
 const (
-	// calmIntervals is how many intervals the delay must have been low before the
-	// pool grows by a share of its size: about as long as a credit takes to be
+	// calmIntervals is how many intervals the delay must have been low before Fill makes the
+	// pool larger: about as long as a credit takes to be
 	// felt. A queue that was shed as a whole is short for a moment; growing then
 	// kept a server at ten times its capacity busy with refusals for ever
 	// (simulation).
@@ -36,10 +36,6 @@ func (p *Pool) settled() bool { return float64(p.divided()) <= p.total*takenUp+2
 // target and multiplies by 1 − Decrease·(d−target)/target over it, with some
 // changes.
 //
-// While no request leaves, the step stays small: that no queue is seen may be because the clients hold it. Else it is a
-// share of the pool, or a credit for each request that came, whichever is more: few credits that are used often need not
-// wait until their sixteenth is one, and what was granted has been used by then. A lone client with 64 requests under way
-// had as many credits after 40 intervals without that, and has them after 19 (TestCreditsOnTheWay).
 // The step shrinks to nothing at the target. Both directions slow down with
 // idle credits: these are used one by one, as their holders get requests, so
 // that the queue feels a change only after idle ÷ rate intervals, and a law that
@@ -78,11 +74,7 @@ func (p *Pool) resize(d time.Duration) {
 	}
 	switch {
 	case over < 0:
-		step := max(p.cfg.Additive*float64(p.clients)*speed, 1) * -over
-		if p.cfg.SlowStart > 0 && p.demand > 0 && p.calm > calmIntervals && !p.silent {
-			step = max(step, p.cfg.SlowStart*p.total*min(1, 2*speed), speed*float64(p.came))
-		}
-		p.total += step
+		p.total += max(p.cfg.Additive*float64(p.clients)*speed, 1) * -over
 	case settled:
 		p.total *= max(1-p.cfg.Decrease*over*speed, 0.5)
 	}

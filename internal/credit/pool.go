@@ -25,10 +25,8 @@ type Pool struct {
 	delay      time.Duration
 	worst      time.Duration // largest sample of the running interval
 	calm       int           // intervals of low delay in a row
-	silent     bool          // requests were here at the last wake, and none has left since
 	late       int           // intervals over the target in a row
 	arrived    int           // requests in the running interval
-	came       int           // and in the one before
 	shed       int           // and how many of them were refused
 	rate       float64       // requests per interval, smoothed
 	quiet      time.Duration // revive as of the last change of what it depends on: each grant says it
@@ -46,15 +44,14 @@ type Pool struct {
 	season                   uint32
 	seasonEnds               mono.Time
 	era                      uint64 // ends whenever what is due to somebody may have changed
-	// turnaround is the time from a reply to the request that waited for its
-	// credit, smoothed: what a change of a window takes to be felt.
+	// turnaround is the time from a reply to the request that waited for its credit, smoothed: what a change of a window
+	// takes to be felt.
 	turnaround time.Duration
 	hungry     list // drained, demand known
 	idle       list // drained, demand unknown
 	asking     list // drained, of ByReply, told when to ask
 	absent     list // drained, of ByReply, and did not ask then
 	heard      list // least recently heard first
-	polled     list // the same, of ByReply, whose lease is another
 	dirty      list
 	askAt      mono.Time // the next client of ByReply that is refused asks again
 }
@@ -77,7 +74,6 @@ func NewPool(asked Config) (*Pool, error) {
 		asking: list{which: linkDrained, mark: 5},
 		absent: list{which: linkDrained, mark: 6},
 		heard:  list{which: linkHeard, mark: 3},
-		polled: list{which: linkHeard, mark: 7},
 		dirty:  list{which: linkDirty, mark: 4},
 	}
 	for i := range p.workflows {
@@ -162,7 +158,8 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if now < p.wake {
 		return
 	}
-	// No sooner than the last change was felt, or it is made again and again.
+	// No sooner than the last change was felt, or it is made again and again: without this, callers at 1.4 times the capacity
+	// knew of a refusal after 188 µs, not 34 to 47 (lab run breakwater/refusal).
 	p.wake = now.Add(max(p.cfg.Interval, min(p.turnaround, p.cfg.TargetDelay)))
 	d = max(d, p.worst, 0)
 	p.delay, p.worst = d, 0
@@ -176,11 +173,10 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 	if p.arrived > 0 && !p.excused {
 		p.refused += (min(float64(p.shed)/float64(p.arrived), 1) - p.refused) / 8
 	}
-	p.came, p.arrived, p.shed = p.arrived, 0, 0
+	p.arrived, p.shed = 0, 0
 	if !p.excused {
 		p.resize(d)
 	}
-	p.silent = p.pending > 0
 	p.peak = max(float64(p.pending), p.peak*(1-1.0/64))
 	p.used = max(float64(p.wanting), p.used*(1-1.0/usedFor))
 	p.reclaim(now)
@@ -192,7 +188,7 @@ func (p *Pool) OnWake(now mono.Time, d time.Duration) {
 func (p *Pool) Check() error {
 	var issued, pending, demand, clients, drained, kept, holding, wanting int
 	ofParty := map[*party][3]int{} // clients, idle, windows
-	for c := range p.all() {
+	for c := p.heard.head; c != nil; c = c.links[linkHeard].next {
 		issued += c.window
 		pending += c.pending
 		demand += c.demand
@@ -226,9 +222,6 @@ func (p *Pool) Check() error {
 		}
 		if before := c.links[linkHeard].prev; before != nil && c.heard < before.heard {
 			return fmt.Errorf("credit: a client heard of at %v comes after one at %v", c.heard, before.heard)
-		}
-		if c.in[linkHeard] != p.heardOf(c).mark {
-			return fmt.Errorf("credit: client %d is in the wrong list of those heard of", c.number)
 		}
 		if c.window < 0 || c.window > p.cfg.MaxWindow || c.pending < 0 {
 			return fmt.Errorf("credit: window %d, pending %d out of range", c.window, c.pending)

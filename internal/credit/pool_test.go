@@ -16,7 +16,7 @@ import (
 
 // original is the configuration of the paper's server, with none of ours.
 func original(target time.Duration) Config {
-	return Config{TargetDelay: target, Interval: 10 * time.Microsecond, SlowStart: -1, MinTotal: 10, MaxWindow: 64, InitialWindow: 1}
+	return Config{TargetDelay: target, Interval: 10 * time.Microsecond, MinTotal: 10, MaxWindow: 64, InitialWindow: 1}
 }
 
 // TestResize checks the control law against numbers worked out by hand from its
@@ -101,7 +101,7 @@ func TestPool(t *testing.T) {
 			}
 			switch d.Cmd {
 			case "pool":
-				cfg := Config{TargetDelay: 80 * time.Microsecond, Interval: 10 * time.Microsecond, MinTotal: 4, InitialWindow: 1, SlowStart: -1, Lease: 640 * time.Microsecond}
+				cfg := Config{TargetDelay: 80 * time.Microsecond, Interval: 10 * time.Microsecond, MinTotal: 4, InitialWindow: 1, Lease: 640 * time.Microsecond}
 				cfg.NoSpeculation = d.HasArg("no-speculation")
 				var err error
 				if p, err = NewPool(cfg); err != nil {

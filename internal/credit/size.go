@@ -63,13 +63,14 @@ func (p *Pool) SetTotal(now mono.Time, total float64) {
 	p.feed(now)
 }
 
-// Fill sizes the pool to n, within its bounds, if it is smaller, clients wait for credits and the delay has
-// been low for some intervals or since the start: the server has room for n requests at once. Where a
-// request takes long, a pool that grows by the interval lets the clients wait in vain until replies bring
-// them larger windows.
-func (p *Pool) Fill(now mono.Time, n int) {
-	if p.calm >= calmIntervals && p.demand > 0 && p.total < float64(n) {
-		p.SetTotal(now, float64(n))
+// Fill makes the pool larger by as many credits as a server in which nothing waits has free slots, as far as clients want
+// credits or hold none, if the delay has been low for some intervals or since the start. Those that hold credits may want
+// nothing, and those without may not say what they want: what they sent was refused, and demand is told seldom. Without
+// this, 420 clients found 20 % of their requests refused in the second after a spike, at 0.4 of the capacity
+// (TestSecondAfterASpike in lab/worlds).
+func (p *Pool) Fill(now mono.Time, free int) {
+	if n := float64(p.divided() + min(free, p.demand+p.idle.len)); p.calm >= calmIntervals && p.total < n {
+		p.SetTotal(now, n)
 	}
 }
 

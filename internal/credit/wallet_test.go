@@ -301,11 +301,11 @@ func TestWalletProperties(t *testing.T) {
 }
 
 func TestConfigsReportEveryMistake(t *testing.T) {
-	_, err := NewPool(Config{Interval: -1, Additive: 2, Decrease: -1, SlowStart: 3, MaxWindow: -1, InitialWindow: -1, MinTotal: -1, Lease: -1})
+	_, err := NewPool(Config{Interval: -1, Additive: 2, Decrease: -1, MaxWindow: -1, InitialWindow: -1, MinTotal: -1, Lease: -1})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, field := range []string{"TargetDelay", "Interval", "Additive", "Decrease", "SlowStart", "MaxWindow", "InitialWindow", "MinTotal", "Lease"} {
+	for _, field := range []string{"TargetDelay", "Interval", "Additive", "Decrease", "MaxWindow", "InitialWindow", "MinTotal", "Lease"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("the error does not name %s: %v", field, err)
 		}

@@ -103,7 +103,7 @@ func New(cfg Config) (*Door, error) {
 		return nil, err
 	}
 	pool, err := credit.NewPool(credit.Config{
-		TargetDelay: cfg.Budget, Interval: cfg.Interval, SlowStart: -1, InitialWindow: 1,
+		TargetDelay: cfg.Budget, Interval: cfg.Interval, InitialWindow: 1,
 		MinTotal: cfg.Slots, MaxWindow: cfg.MaxWindow, Epoch: cfg.Epoch,
 	})
 	if err != nil {
