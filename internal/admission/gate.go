@@ -19,6 +19,7 @@ type Gate struct {
 	cfg       Config // with defaults
 	asked     Config // as configured
 	limit     *slots.Limit
+	kinds     slots.Kinds
 	pool      *credit.Pool
 	queue     *schedule.Queue
 	waiters   waiters   // what is in queue
@@ -436,6 +437,7 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)
 	}
 	t.lent = false
+	g.begins(t)
 	g.running.push(t, now.Add(t.objective(g.cfg.Objective)))
 	return t.Start(now)
 }

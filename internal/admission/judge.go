@@ -27,6 +27,8 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		return work.QueueFull
 	case g.cfg.NoAQM:
 		return work.None
+	case g.crowds(t):
+		return work.Share
 	}
 	var expected time.Duration
 	if g.busy() {

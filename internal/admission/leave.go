@@ -60,6 +60,9 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		}
 		g.shaper.leave(now, t, o, used/time.Duration(g.limit.Limit()))
 	}
+	if t.nature != nil || sample && !g.kinds.Empty() {
+		g.kinds.End(t.nature, !t.lent, ran > t.objective(g.cfg.Objective), sample || t.lent)
+	}
 	g.free(now, t, o, sample)
 	g.pace.follow(g.limit)
 	busy := g.busy()

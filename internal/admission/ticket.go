@@ -78,6 +78,8 @@ type Ticket struct {
 	// Objective is the time within which an answer to this request helps its caller, for a
 	// method whose objective is not the gate's. 0 means the gate's.
 	Objective time.Duration
+	// Kind is what the request does, nil if the driver does not know: see slots.Kinds.
+	Kind Kind
 	// Barred is why the driver has the request refused on arrival, work.None if it has
 	// no reason of its own.
 	Barred work.Reason
@@ -101,6 +103,7 @@ type Ticket struct {
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
+	nature     *slots.Nature // of its kind, nil: unknown
 	lent       bool          // ran for longer than the objective and gave its slot back
 	pushed     bool          // out of the queue, for somebody who had less
 	spared     bool          // at its turn, as those behind it had more
@@ -121,6 +124,9 @@ func (t *Ticket) Reset() {
 	rated.Reset()
 	*t = Ticket{rated: rated}
 }
+
+// Kind says what a request does. Requests that do the same have the same kind, such as the method that is called.
+type Kind interface{ Kind() string }
 
 type state uint8
 

@@ -121,5 +121,6 @@ func (g *Gate) lend(now mono.Time) {
 		}
 		t.lent = true
 		g.running.remove(t)
+		g.outlives(t)
 	}
 }

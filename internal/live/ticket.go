@@ -43,6 +43,9 @@ func (t *Ticket) prepare(now mono.Time, r *Request) {
 	c.Request = r.Request
 	c.Arrived = r.Arrived
 	c.Waited, c.Objective = r.Waited, r.Objective
+	if r.Kind != nil {
+		c.Kind = r.Kind
+	}
 	c.Owner = t
 	c.Source, c.Peer, c.Whom = r.Sender.source, r.Sender.peer, r.Sender.whom
 	if r.Client != nil && r.Client.account != nil {

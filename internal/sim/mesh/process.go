@@ -119,7 +119,7 @@ func (w *World) issue(c *call) {
 	t.Reset()
 	t.Workflow, t.Class, t.Priority, t.Deadline = c.label, c.class, c.root.priority, c.deadline
 	t.Demand, t.Asks, t.Attempt = c.demand, c.waiter.Asked(), int(c.root.attempt)
-	t.Client, t.Owner = w.account(c.link), c
+	t.Client, t.Owner, t.Kind = w.account(c.link), c, &w.program.stages[c.stage]
 }
 
 // account returns the callee's side of a link. It is opened by the first call.
