@@ -17,6 +17,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 	"go.uber.org/goleak"
 
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -234,6 +235,11 @@ func TestCheck(t *testing.T) {
 	want := "listen[0] listen[2] listen[1] listen[2] admin limits[0].filter limits[0].rate limits[0].burst limits[0].queue limits[2].filter clients.packet clients.inflight clients.outbound topics memory drain.notice"
 	if got := strings.Join(fields, " "); got != want {
 		t.Errorf("mistakes in %s, want %s", got, want)
+	}
+	// Others connect to it: a place does not have all addresses of its machine.
+	placed := Config{Cluster: backplane.Config{Node: "n1", Data: "d"}, Place: Place{Address: ":1883", Capacity: 1}}.Check()
+	if len(placed) != 1 || placed[0].Field != "place.address" {
+		t.Errorf("a place without a host: %v, want one mistake, in place.address", placed)
 	}
 	if all := (Config{}).Check(); len(all) > 0 {
 		t.Errorf("nothing configured: %v", all)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/broker/access"
@@ -92,6 +93,9 @@ func (p Place) check(wrong func(field, value, want string), cluster bool) {
 	}
 	if p.Address != "" {
 		checkAddress(wrong, "place.address", p.Address)
+		if strings.HasPrefix(p.Address, ":") {
+			wrong("place.address", strconv.Quote(p.Address), "a host that clients reach, for example 10.0.0.1:1883")
+		}
 	}
 	if p.Listen != "" {
 		checkAddress(wrong, "place.listen", p.Listen)

@@ -118,6 +118,28 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// A client that sends thousands of commands at once that carry nothing is read less often, and one that sends a few is not.
+func TestIdle(t *testing.T) {
+	c := &restless{}
+	r := NewReader(c)
+	_ = r.Run(func([]byte) (used, need int, err error) {
+		commands := mostIdle
+		if len(c.reads) == 2 {
+			commands++
+		}
+		for range commands {
+			r.Idle()
+		}
+		if rests := r.rest == idleRest; rests != (commands > mostIdle) {
+			t.Errorf("after %d: it rests: %v", commands, rests)
+		}
+		return 1, 0, nil
+	})
+	if after := c.reads[2].Sub(c.reads[1]); after < idleRest {
+		t.Errorf("it is read again after %v, want %v", after, idleRest)
+	}
+}
+
 // What comes to a socket in a rest, or while it is read again after one, is read, and so is its end.
 func TestRestOfASocket(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -119,6 +119,7 @@ func (c *conn) packet(head packets.FixedHeader, body []byte) error {
 		return link.Apart(func() error { return c.command(head, body) })
 	case packets.Pingreq:
 		if len(body) == 0 {
+			c.reader.Idle()
 			c.control(pong[:])
 			return nil
 		}

@@ -184,7 +184,10 @@ func (c *conn) do(cmd *command) error {
 	case unsubscribe:
 		c.unsubscribe(cmd)
 	case ping:
+		c.reader.Idle()
 		c.say("PONG\r\n")
+	case ignored:
+		c.reader.Idle()
 	}
 	return nil
 }

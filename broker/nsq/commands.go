@@ -24,6 +24,7 @@ func (c *conn) do(cmd *command) error {
 		c.answer(c.batch, frameResponse, answer)
 		return nil
 	case "NOP":
+		c.reader.Idle()
 		return nil
 	case "AUTH":
 		return c.auth(cmd.body)

@@ -103,7 +103,7 @@ func (p *Placer) Handler() http.Handler {
 			refuse(w, no.status, "The path has no such method", fmt.Sprintf("method is %s, expected %s", r.Method, allow), nil)
 			return
 		}
-		refuse(w, no.status, "There is no such path", fmt.Sprintf("path is %.200q, expected one that begins with /v1/place, /v1/topics, /v1/nodes or /v1/moves", r.URL.Path), nil)
+		refuse(w, http.StatusNotFound, "There is no such path", fmt.Sprintf("path is %.200q, expected one that begins with /v1/place, /v1/topics, /v1/nodes or /v1/moves", r.URL.Path), nil)
 	})
 }
 

@@ -79,7 +79,7 @@ func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 // Load returns the state and its revision, 0 if there is none yet.
 func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 	s := &State{}
-	entry, err := p.get(ctx)
+	entry, err := p.get(ctx, func(ctx context.Context) (jetstream.KeyValueEntry, error) { return p.kv.Get(ctx, key) })
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		s.fillIn()
@@ -169,7 +169,7 @@ func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
 		cancel()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // again: it is written once, by its revision
-		case err != nil && unanswered && p.holds(ctx, data):
+		case err != nil && unanswered && p.wrote(ctx, data, revision):
 			return nil
 		default:
 			return err
@@ -177,17 +177,30 @@ func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
 	}
 }
 
-// holds reports whether the state is stored as data: what was written was answered by nobody.
-func (p *Placer) holds(ctx context.Context, data []byte) bool {
-	entry, err := p.get(ctx)
-	return err == nil && bytes.Equal(entry.Value(), data)
+// wrote reports whether data followed a state of a revision, also where others have changed it since: what was written was answered by
+// nobody. The bucket has no other key, so the next state has the next revision; the first one may follow a deleted one, and have any.
+func (p *Placer) wrote(ctx context.Context, data []byte, revision uint64) bool {
+	next := func(ctx context.Context) (jetstream.KeyValueEntry, error) {
+		if revision == 0 {
+			return p.kv.Get(ctx, key)
+		}
+		return p.kv.GetRevision(ctx, key, revision+1)
+	}
+	for range 10 { // a server that keeps a copy may not have the latest yet
+		entry, err := p.get(ctx, next)
+		if !errors.Is(err, jetstream.ErrKeyNotFound) {
+			return err == nil && bytes.Equal(entry.Value(), data)
+		}
+		time.Sleep(longestPause)
+	}
+	return false
 }
 
-// get reads the state as it is stored.
-func (p *Placer) get(ctx context.Context) (entry jetstream.KeyValueEntry, err error) {
+// get reads a state as it is stored, again where nobody answers.
+func (p *Placer) get(ctx context.Context, read func(context.Context) (jetstream.KeyValueEntry, error)) (entry jetstream.KeyValueEntry, err error) {
 	for {
 		once, cancel := context.WithTimeout(ctx, tryTime)
-		entry, err = p.kv.Get(once, key)
+		entry, err = read(once)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return entry, err

@@ -101,12 +101,16 @@ func TestOvertaken(t *testing.T) {
 type deaf struct {
 	jetstream.KeyValue
 	heard bool
+	then  func() // after that change, if not nil
 }
 
 func (d *deaf) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	at, err := d.KeyValue.Update(ctx, key, value, revision)
 	if !d.heard {
 		d.heard = true
+		if d.then != nil {
+			d.then()
+		}
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
@@ -126,6 +130,29 @@ func TestUnanswered(t *testing.T) {
 		t.Errorf("%v after %d changes, expected one", err, changed)
 	}
 	if s, revision, err := p.Load(t.Context()); err != nil || revision != 2 || !s.Nodes["n"].Draining {
+		t.Errorf("revision %d, %+v, %v", revision, s.Nodes, err)
+	}
+}
+
+// Also where another placer has changed the state before it was asked again: what moves publishers from a node would move others as well.
+func TestUnansweredAndOvertaken(t *testing.T) {
+	p, other := two(t)
+	node := func(name string) func(*State) error {
+		return func(s *State) error { return s.SetNode(name, Node{Address: "h:1", Capacity: 1000}) }
+	}
+	if _, err := p.Update(t.Context(), node("n")); err != nil {
+		t.Fatal(err)
+	}
+	p.kv = &deaf{KeyValue: p.kv, then: func() {
+		if _, err := other.Update(t.Context(), node("m")); err != nil {
+			t.Error(err)
+		}
+	}}
+	changed := 0
+	if _, err := p.Update(t.Context(), func(s *State) error { changed++; return s.Drain("n", true) }); err != nil || changed != 1 {
+		t.Errorf("%v after %d changes, expected one", err, changed)
+	}
+	if s, revision, err := p.Load(t.Context()); err != nil || revision != 3 || !s.Nodes["n"].Draining || len(s.Nodes) != 2 {
 		t.Errorf("revision %d, %+v, %v", revision, s.Nodes, err)
 	}
 }
@@ -259,6 +286,7 @@ func TestHTTP(t *testing.T) {
 	ask("GET", "/v1/place?topic=t&topic=u&publisher=p", "", 400, "each once")
 	ask("GET", "/v1/place?topic=t;publisher=p", "", 400, "query is")
 	ask("GET", "/v2/place", "", 404, "such path")
+	ask("GET", "//v2//place", "", 404, "such path")
 	ask("POST", "/v1/place", "", 405, "expected GET")
 	ask("PUT", "/v1/topics/t?dry-run", topic, 200)
 	ask("GET", "/v1/topics/t", "", 404, `topic \"t\" is not known`)

@@ -35,7 +35,7 @@ type State struct {
 
 // Node is a broker.
 type Node struct {
-	// Address is where clients find it, as host:port or a URL.
+	// Address is where clients find it, as host:port. Older versions took any text.
 	Address string `json:"address"`
 	// Capacity is what it serves within its topics' objectives, in messages a second.
 	Capacity float64 `json:"capacity"`
@@ -204,6 +204,12 @@ func (s *State) SetNode(name string, n Node) error {
 	if err := c.err(); err != nil {
 		return err
 	}
+	s.setNode(name, n)
+	return nil
+}
+
+// setNode is SetNode for a node that is as it should be, or was entered by a version that asked for less.
+func (s *State) setNode(name string, n Node) {
 	s.Nodes[name] = n
 	if n.Draining || n.Down || s.loads("")[name] > n.usable() {
 		for _, topic := range s.at(name) {
@@ -211,7 +217,6 @@ func (s *State) SetNode(name string, n Node) error {
 		}
 	}
 	s.fill()
-	return nil
 }
 
 // Drain moves everything from a node, or, with on false, lets it be used again.
@@ -221,11 +226,11 @@ func (s *State) Drain(name string, on bool) error {
 		return unknown("node", name)
 	}
 	n.Draining = on
-	err := s.SetNode(name, n)
+	s.setNode(name, n)
 	if on {
 		s.because(fmt.Sprintf("node %s is drained", name))
 	}
-	return err
+	return nil
 }
 
 // SetDown notes that a node is not heard of, which moves everything from it, or that it
@@ -236,11 +241,11 @@ func (s *State) SetDown(name string, down bool) error {
 		return unknown("node", name)
 	}
 	n.Down = down
-	err := s.SetNode(name, n)
+	s.setNode(name, n)
 	if down {
 		s.because(fmt.Sprintf("node %s is silent", name))
 	}
-	return err
+	return nil
 }
 
 // RemoveNode forgets a node that is drained.

@@ -190,6 +190,26 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// A node that a version entered which took any text for an address goes down and is drained like any other.
+func TestNodeOfAnOlderVersion(t *testing.T) {
+	s := &State{}
+	s.fillIn()
+	s.Nodes["n 1"] = Node{Address: "mqtt://h", Capacity: 1000}
+	must(t, s.SetNode("n2", Node{Address: "h:1", Capacity: 1000}))
+	must(t, s.SetTopic("t", limits(100)))
+	must(t, s.Join("t", joins(0, 5, 1)...))
+	for name, change := range map[string]func(on bool) error{"down": func(on bool) error { return s.SetDown("n 1", on) }, "drained": func(on bool) error { return s.Drain("n 1", on) }} {
+		must(t, change(true))
+		if at := s.at("n 1"); len(at) > 0 || len(s.nodes()) != 1 {
+			t.Errorf("%s: it has %v", name, at)
+		}
+		must(t, change(false))
+		if len(s.nodes()) != 2 {
+			t.Errorf("%s: it does not come back", name)
+		}
+	}
+}
+
 func TestWrongIsRefused(t *testing.T) {
 	s := cluster(t, 1000)
 	good := Limits{Rate: 100, Burst: 10, Objective: .001, Each: 1}

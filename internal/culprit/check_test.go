@@ -91,6 +91,16 @@ func TestSampleCheck(t *testing.T) {
 	}
 }
 
+// A state that another release made is told from one that is damaged: a log of decisions may be older than the program that reads it.
+func TestRestoreNamesVersions(t *testing.T) {
+	e, _ := crowded(t, 2, 1)
+	for version, state := range map[string][]byte{"of version 10, expected 11": {20}, "damaged": {2 * stateVersion}} {
+		if err := e.Restore(state); err == nil || !strings.Contains(err.Error(), version) {
+			t.Errorf("%v, expected one that says %s", err, version)
+		}
+	}
+}
+
 // Restore takes what AppendState made and nothing else, whatever it is given.
 func FuzzRestore(f *testing.F) {
 	e, observe := crowded(f, 20, 4)

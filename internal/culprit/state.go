@@ -3,6 +3,7 @@ package culprit
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/spillgate/spillgate/internal/mono"
@@ -20,6 +21,10 @@ func (e *Engine) AppendState(dst []byte) []byte {
 // engine must not be used if it fails: the state is truncated, or not one.
 func (e *Engine) Restore(state []byte) error {
 	c := codec{buf: state, reading: true}
+	first, version := c, uint64(0)
+	if whole(&first, &version); !first.failed && 0 < version && version < 1000 && version != stateVersion {
+		return fmt.Errorf("culprit: the state of an engine of version %d, expected %d: use the release that made it", version, stateVersion)
+	}
 	e.visit(&c)
 	if c.failed || len(c.buf) > 0 {
 		return errors.New("culprit: the state of an engine is damaged; expected what AppendState of the same version returned")
