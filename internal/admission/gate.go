@@ -428,7 +428,7 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	}
 	g.count(now)
 	t.slot = g.limit.Acquire(now)
-	t.slot.Waited = max(now.Sub(t.Arrived), 0)
+	t.slot.Waited = now.Sub(t.since) + g.cfg.Objective - t.objective(g.cfg.Objective)
 	if !g.limit.Free() {
 		g.pace.full(now)
 	}

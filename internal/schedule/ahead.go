@@ -6,8 +6,8 @@ import "github.com/spillgate/spillgate/internal/work"
 // workflow, priority and sender that is pushed now, if all cost the same and nothing else comes. Of its own workflow
 // those of a better priority count, and those of the same one whose turns are no later, whatever the order: who is
 // refused for what waits ahead of him must not be better off by a key that anybody can claim, and a priority is what
-// the edge decided. It takes time
-// linear in the number of workflows that have tasks waiting, and in the turns that the sender has before.
+// the edge decided. It takes time linear in the number of workflows that have tasks waiting, in the turns that the sender
+// has before and, where priorities differ, in the number of better ones.
 func (q *Queue) Ahead(class work.Class, workflow int, priority work.Priority, sender uint64) int {
 	leaf := q.known(class, workflow)
 	if leaf == nil { // nothing of it waits, or ever did

@@ -8,7 +8,8 @@ import (
 // Queue holds the tasks that wait for one resource. It is not safe for concurrent
 // use. Calls take time logarithmic in the number of waiting tasks and, on average over many
 // calls because Next does what others put off, of workflows that have tasks waiting; Ahead
-// takes time linear in the latter. Only the first task of a workflow, and growing, allocate.
+// takes time linear in the latter. Only the first task of a workflow, its first beside one of another priority, and growing
+// allocate.
 type Queue struct {
 	cfg      Config
 	root     node

@@ -21,19 +21,16 @@ func (n *node) unrank(t *Task) { n.ranks[t.rank]-- }
 // mix begins to count priorities. It takes time linear in the number of waiting tasks.
 func (q *Queue) mix() {
 	q.mixed = true
-	for class := range q.classes {
-		q.classes[class].rankAll(q)
-		for _, leaf := range q.flows[class] {
-			if leaf != nil {
-				leaf.rankAll(q)
-			}
+	if q.cfg.Fair {
+		for t := q.arrivals.head; t != nil; t = t.links[ofQueue].next {
+			t.leaf.rank(t, q.standing(t).priority)
 		}
+		return
 	}
-}
-
-func (n *node) rankAll(q *Queue) {
-	for t := n.ages.head; t != nil; t = t.links[ofLeaf].next {
-		n.rank(t, q.standing(t).priority)
+	for class := range q.classes {
+		for t := q.classes[class].ages.head; t != nil; t = t.links[ofLeaf].next {
+			t.leaf.rank(t, q.standing(t).priority)
+		}
 	}
 }
 

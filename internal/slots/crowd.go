@@ -243,7 +243,7 @@ func (l *Limit) judgeClimb(p point) {
 	case l.told.useful > 0, !higher && faster(from, p): // which was not so when the step began
 		l.limit = from.limit
 		return
-	case late && !better && !outdoes(is, was) && p.tardy >= someLate && l.lower(p) < reaches*p.concurrency:
+	case late && !better && !outdoes(is, was) && p.tardy >= someLate && l.lower(p) < reaches*p.concurrency && p.limit > float64(l.fewest()):
 		// Hardly less is done, and what is late may be in time with fewer still.
 		l.trial.kind, l.limit = climbDown, max(l.lower(p), float64(l.fewest()))
 		return

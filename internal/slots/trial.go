@@ -29,7 +29,7 @@ const (
 	fewer               // fewer run, in stages: their residence tells the service time
 	more                // more run, in stages: their throughput tells whether there were too few
 	wide                // half as many again as a confirmed line has in service
-	climbDown           // fewer run, and only their throughput counts: see crowd
+	climbDown           // fewer run, and only what they do in time counts: see crowd
 	climbUp
 )
 
