@@ -347,3 +347,27 @@ func TestPathsOfWorkflowsHoweverWritten(t *testing.T) {
 		}
 	}
 }
+
+// A workflow that is not listed has no part in what the default one is granted.
+func TestPathsOfWorkflowsThatAreNotListed(t *testing.T) {
+	rules, err := classify.New(classify.Config{
+		Workflows: map[string]classify.Defaults{classify.DefaultName: {Weight: 5}, "listed": {Weight: 3}},
+		Rules: []classify.Rule{
+			{Match: classify.Match{Path: []string{"/named/"}}, Set: classify.Set{WorkflowHeader: "X-Job"}},
+			{Match: classify.Match{Path: []string{"/listed/"}}, Set: classify.Set{Workflow: "listed"}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/named/..%2flisted/a", "/listed/..%2fnamed/a"} {
+		r, err := http.NewRequest("GET", "http://x"+target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Job", "mine")
+		if got, _ := rules.Stamp(0, r, classify.NewNames(1), false); got.Workflow != "mine" {
+			t.Errorf("%s is of %q, expected the one that is not listed", target, got.Workflow)
+		}
+	}
+}

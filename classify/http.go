@@ -158,7 +158,7 @@ func (r *Rules) lower(a, b Result) Result {
 		}
 		return a
 	}
-	ours, others := r.defaults(a.Workflow), r.defaults(b.Workflow)
+	ours, others := r.granted(a.Workflow), r.granted(b.Workflow)
 	if c := cmp.Or(cmp.Compare(others.Guarantee, ours.Guarantee), cmp.Compare(others.weight(), ours.weight())); c < 0 {
 		return b
 	}

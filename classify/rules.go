@@ -220,6 +220,14 @@ func (r *Rules) defaults(workflow string) Defaults {
 	return r.rest
 }
 
+// granted is what a workflow has a Guarantee and a Weight by. One that is not listed has what nobody granted it.
+func (r *Rules) granted(workflow string) Defaults {
+	if workflow == "" {
+		return r.rest
+	}
+	return r.workflows[workflow]
+}
+
 // match reports whether a request meets all conditions of c but for that of its path.
 func (c *rule) match(f *Facts) bool {
 	switch c.baggage {

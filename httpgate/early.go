@@ -25,8 +25,6 @@ type early struct {
 	whole bool  // the end came
 	foul  error // the body is cut off or malformed: no end will come
 
-	decided func() // is called when a gate has decided; nil: nothing is. See Woken
-
 	envelopes bool          // what comes is messages of gRPC, or such
 	most      int           // bytes that are awaited
 	counted   *atomic.Int64 // bytes of memory for bodies that are being awaited

@@ -88,35 +88,6 @@ func TestBodiesThatStopWaitOutside(t *testing.T) {
 	}
 }
 
-// Of requests whose bodies were awaited, those that stopped go on when they are let, and tell when their gates have decided.
-func TestWoken(t *testing.T) {
-	may, asked, decided := make(chan struct{}), make(chan string, 3), make(chan int, 3)
-	var running atomic.Pointer[func() int]
-	s, gate, seen := inUse(t, HoldStreams(time.Hour), Patient(Patience{Blocked: 5 * time.Millisecond}), Woken(func(r *http.Request) func() {
-		asked <- r.URL.Path
-		<-may
-		return func() { decided <- (*running.Load())() }
-	}))
-	count := gate.running
-	running.Store(&count)
-	c, br := raw(t, s)
-	fmt.Fprint(c, "POST /stops HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
-	if path := await.Value(t, asked, "one that stops"); path != "/stops" {
-		t.Errorf("%s may not go on at once", path)
-	}
-	if n := gate.running(); n != 1 || seen.Load() != 0 {
-		t.Errorf("before it may, %d run and %d were seen, expected 1 and 0", n, seen.Load())
-	}
-	close(may)
-	if n := await.Value(t, decided, "the gate to decide"); n != 2 {
-		t.Errorf("when its gate has decided %d run, expected 2", n)
-	}
-	fmt.Fprint(c, "0\r\n\r\n")
-	if resp, err := http.ReadResponse(br, nil); err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("it is answered %+v, %v", resp, err)
-	}
-}
-
 // A handler may look at the trailers that are announced while the end of the body comes (the race detector looks).
 func TestTrailersComeToTheReader(t *testing.T) {
 	s, _, seen := inUse(t, HoldStreams(time.Hour), Patient(Patience{Blocked: 5 * time.Millisecond}))

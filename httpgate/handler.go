@@ -100,9 +100,6 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 				return
 			}
 			body, quiet, whole, r = e, e.quiet, e.whole, e.request
-			if quiet && h.woken != nil {
-				e.decided = h.woken(r)
-			}
 		}
 	}
 	for before := uint8(0); t != nil; before++ {
@@ -181,12 +178,7 @@ func (h *handler) admit(w *writer, r *http.Request, from *conn, tags *wire.Tags,
 	}
 	ctx := in.Context
 	tell, arrived := h.told(r)
-	err := t.gate.Admit(in, request, &in.ticket)
-	awaited, _ := body.(*early)
-	if awaited != nil && awaited.decided != nil {
-		awaited.decided()
-	}
-	if err != nil {
+	if err := t.gate.Admit(in, request, &in.ticket); err != nil {
 		spanevent.Refused(ctx, err)
 		w.refuse(r, err)
 		if tell != nil {
@@ -207,6 +199,7 @@ func (h *handler) admit(w *writer, r *http.Request, from *conn, tags *wire.Tags,
 	if body != nil {
 		w.request.Body = body
 	}
+	awaited, _ := body.(*early)
 	switch {
 	case w.whole:
 	case r.ProtoMajor >= 2 && r.ContentLength < 0 && (awaited == nil || !awaited.uploads()):

@@ -44,8 +44,7 @@ type options struct {
 	malformed   func(*http.Request, error)
 	patience    Patience
 	badBody     func(*http.Request, error)
-	woken       func(*http.Request) (decided func()) // nil: they go on at once
-	overload    func(*http.Request) int              // status; nil: 503
+	overload    func(*http.Request) int // status; nil: 503
 	onEnd       func(*http.Request) (tell func(End))
 }
 
@@ -137,13 +136,6 @@ func Networks(networks ...netip.Prefix) func(*http.Request) bool {
 // only at a gate with such an order. Of several, the last counts.
 func Urgent(f func(*http.Request) bool) Option {
 	return func(o *options) { o.urgent = f }
-}
-
-// Woken is asked by each request whose body of unknown length was awaited in vain, before it asks for a slot: a client can
-// have thousands of them go on at the same instant. It returns when the request may, and what is to be called once the gate
-// has decided, nil for nothing. By default they go on at once.
-func Woken(f func(*http.Request) (decided func())) Option {
-	return func(o *options) { o.woken = f }
 }
 
 // Objectives returns the latency objective of a request that has one of its own: longer for

@@ -3,7 +3,6 @@ package proxy
 import (
 	"hash/maphash"
 	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"sync"
@@ -140,18 +139,6 @@ func (d *doorman) close() {
 		_ = d.r.Close()
 	}
 	<-d.done
-}
-
-// takeTurn gives a request a turn of its own, of the peer whose connection it came by: see httpgate.Woken. It ends when its
-// gate has decided.
-func takeTurn(r *http.Request) (decided func()) {
-	own := placeOf(r.Context())
-	if own == nil || own.room.door == nil {
-		return nil
-	}
-	t := &turn{peer: own.turn.peer, free: own.turn.free}
-	own.room.door.enter(t)
-	return func() { own.room.door.leave(t) }
 }
 
 // Read implements net.Conn.

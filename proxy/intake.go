@@ -18,9 +18,6 @@ import (
 //	               bytes are read, a handler begins, an answer is written, or longestTurn is over
 //	               else wait: the peer that used least goes first ──▶ …
 //
-// A request whose body stopped before its end, and that goes on after a pause, has a turn of its own until its gate has
-// decided: a peer can have thousands of them go on at the same instant.
-//
 // Nothing is refused and nothing is limited: a peer that is alone, or whose bytes nobody else's
 // bytes meet, waits for nothing, and a peer of many users, as a balancer or an address that a
 // company shares, waits for as much as others use. intake is pure; doorman drives it.

@@ -1,16 +1,13 @@
 package proxy
 
 import (
-	"context"
 	"math/rand/v2"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/await"
-	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -196,23 +193,4 @@ func TestDoorman(t *testing.T) {
 	}()
 	d.close()
 	await.Value(t, late, "a turn after the end")
-}
-
-// A request that goes on after a pause has a turn of the peer of its connection, until its gate has decided.
-func TestTurnAfterAPause(t *testing.T) {
-	d := newDoorman()
-	defer d.close()
-	own := &placed{room: &room{door: d}, turn: turn{peer: cells{3, 4}}}
-	r := httptest.NewRequest("POST", "/", nil)
-	if takeTurn(r) != nil {
-		t.Error("a request without a connection has a turn")
-	}
-	decided := takeTurn(r.WithContext(context.WithValue(r.Context(), placedKey{}, own)))
-	if n := len(d.q.taken); n != 1 || d.q.taken[0].peer != own.turn.peer || own.turn.holds.Load() {
-		t.Errorf("%d turns are taken, expected one of the peer and none of the connection", n)
-	}
-	decided()
-	if used := d.q.uses.of(live.Now(), own.turn.peer); len(d.q.taken) != 0 || used == 0 {
-		t.Errorf("after it %d turns are taken, and the peer has used %v", len(d.q.taken), used)
-	}
 }

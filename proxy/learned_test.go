@@ -106,6 +106,8 @@ func TestReloadKeepsWhatWasLearned(t *testing.T) {
 		change.to(&cfg)
 		old := up()
 		pause.Lock() // so that nothing is learned between two looks
+		goOn := sync.OnceFunc(pause.Unlock)
+		defer goOn() // also where the test ends here: its clients would wait for ever
 		eventually(t, "the end of all requests, before "+change.what, func() bool { s := old.gate.Stats(); return s.Running+s.Waiting == 0 })
 		limit := max(old.gate.Stats().Limit, untried(t, old))
 		next := withRequired(cfg, p)
@@ -117,7 +119,7 @@ func TestReloadKeepsWhatWasLearned(t *testing.T) {
 			t.Errorf("%s: the gate stays: %v, expected %v", change.what, up() == old, change.stays)
 		}
 		s := up().gate.Stats()
-		pause.Unlock()
+		goOn()
 		// A gate that knows nothing has 256 slots.
 		if s.Objective != cfg.Objective || s.Service == 0 || s.Limit > 2*limit {
 			t.Errorf("%s: objective %v, service %v, limit %d; expected %v, a known service, and the limit that was %d", change.what, s.Objective, s.Service, s.Limit, cfg.Objective, limit)

@@ -144,7 +144,6 @@ func (p *Proxy) gated() http.Handler {
 		}),
 		httpgate.Patient(httpgate.Patience{Gather: limits.BodyBuffer, Rate: limits.BodyRate, Silence: limits.BodyTimeout, Write: limits.SendTimeout}),
 		httpgate.OnBadBody(p.badBody),
-		httpgate.Woken(takeTurn),
 		httpgate.OverloadStatus(func(*http.Request) int { return p.state.Load().cfg.OverloadStatus }),
 		httpgate.OnEnd(func(r *http.Request) func(httpgate.End) {
 			if a := p.logOf(r); a != nil {
