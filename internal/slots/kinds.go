@@ -17,7 +17,7 @@ package slots
 type Kinds struct {
 	known   map[string]*Nature
 	holding int     // slots that requests of kinds hold of which most outlive the objective
-	missed  float64 // share of late ones among the latest of other kinds
+	inTime  float64 // share of those in time among the latest of other kinds, 0 while none has ended
 }
 
 // Nature is what is known of requests of one kind.
@@ -37,19 +37,19 @@ const (
 	// mostly is the share that outlives the objective from which on a kind is long, and rarely that up to which it is no
 	// more: polls are answered early, too.
 	mostly, rarely = 0.6, 0.4
-	// slow is the share of late ones among others from which on there is nobody to keep slots for; it is that of the latest
-	// slowMemory.
-	slow, slowMemory = 0.5, 16
+	// served is the share of others in time up to which there is nobody to keep slots for; it is that of the latest
+	// servedMemory. These are no more than kindLeast, so that of a service that has one kind and becomes slow nobody is long.
+	served, servedMemory = 0.5, 8
 )
 
-// Empty reports whether no kind is known: then no other method but Outlived need be called.
+// Empty reports whether no kind is known: then Crowds and Begin need not be called.
 func (k *Kinds) Empty() bool { return len(k.known) == 0 }
 
 // Crowds reports whether requests like one of a kind that comes hold half of the limit's slots, and would take those of
 // others.
 func (k *Kinds) Crowds(name string, limit int) bool {
 	n := k.known[name]
-	return n != nil && n.long && k.missed < slow && k.holding >= max(limit/2, 1)
+	return n != nil && n.long && k.inTime > served && k.holding >= max(limit/2, 1)
 }
 
 // Begin says that a request of a kind begins to hold a slot, and returns what is known of that, nil if nothing is.
@@ -119,9 +119,9 @@ func (k *Kinds) End(n *Nature, held, late, told bool) {
 		return
 	}
 	if n == nil || !n.long {
-		k.missed *= 1 - 1.0/slowMemory
-		if late {
-			k.missed += 1.0 / slowMemory
+		k.inTime *= 1 - 1.0/servedMemory
+		if !late {
+			k.inTime += 1.0 / servedMemory
 		}
 	}
 	if n == nil {

@@ -33,6 +33,7 @@ func TestKinds(t *testing.T) {
 		t.Error("7 ends tell what a kind is")
 	}
 	ends(&k, "poll", 1, true)
+	ends(&k, "get", servedMemory, false)
 	for _, c := range []struct {
 		name  string
 		limit int
@@ -48,13 +49,13 @@ func TestKinds(t *testing.T) {
 	}
 	k.End(held[0], false, true, true)
 	held = append(held[1:], k.Begin("poll"))
-	for range slowMemory {
+	for range servedMemory {
 		k.End(nil, true, true, true) // others are late
 	}
 	if k.Crowds("poll", 8) {
 		t.Error("slots are kept for requests that are late")
 	}
-	ends(&k, "get", slowMemory, false)
+	ends(&k, "get", servedMemory, false)
 	if !k.Crowds("poll", 8) {
 		t.Error("slots are not kept though others are in time again")
 	}
@@ -67,6 +68,21 @@ func TestKinds(t *testing.T) {
 	}
 	if k.holding != 0 {
 		t.Errorf("%d slots are held at the end", k.holding)
+	}
+}
+
+// TestTheOnlyKind: where all requests are of one kind, it never keeps slots from itself, whether they outlive the objective
+// from the beginning or since the service became slow.
+func TestTheOnlyKind(t *testing.T) {
+	for _, before := range []int{0, 1, 100} {
+		var k Kinds
+		ends(&k, "do", before, false)
+		for n := range 200 {
+			ends(&k, "do", 1, true)
+			if k.Crowds("do", 1) || k.known["do"].long && k.inTime > served {
+				t.Fatalf("after %d ends in time and %d late ones slots are kept for nobody", before, n+1)
+			}
+		}
 	}
 }
 
@@ -84,7 +100,7 @@ func TestKindsAreBounded(t *testing.T) {
 	for range 4 {
 		k.Begin("poll")
 	}
-	ends(&k, "get", slowMemory, false) // those that came once were late
+	ends(&k, "get", servedMemory, false) // those that came once were late
 	if !k.Crowds("poll", 8) {
 		t.Error("the long kind is forgotten")
 	}
