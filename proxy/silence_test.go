@@ -289,9 +289,10 @@ func TestFrozenUnderUploads(t *testing.T) {
 	eventually(t, "the upstream to be out", func() bool { return p.Status().Upstreams[0].Out })
 	stop()
 	await.All(t, &wg, "the clients to end")
-	if log := p.log.String(); !strings.Contains(log, "upstream out of rotation: it does not answer") {
-		t.Errorf("log:\n%s", log)
-	}
+	// The log says so once the upstream is out.
+	eventually(t, "the log to say why", func() bool {
+		return strings.Contains(p.log.String(), "upstream out of rotation: it does not answer")
+	})
 }
 
 // endless reads zeros.
