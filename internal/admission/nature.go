@@ -2,7 +2,7 @@ package admission
 
 // crowds reports whether t is of a kind of which most outlive the objective, and its like hold half of the slots.
 func (g *Gate) crowds(t *Ticket) bool {
-	return t.Kind != nil && !g.kinds.Empty() && g.kinds.Crowds(t.Kind.Kind(), g.limit.Limit())
+	return t.Kind != nil && g.kinds.Full(g.limit.Limit()) && g.kinds.Long(t.Kind.Kind())
 }
 
 // begins notes that t holds a slot, if something is known of its kind.
@@ -15,6 +15,6 @@ func (g *Gate) begins(t *Ticket) {
 // outlives notes that t, which outlived its objective, has given its slot back.
 func (g *Gate) outlives(t *Ticket) {
 	if t.Kind != nil {
-		t.nature = g.kinds.Outlived(t.Kind.Kind(), t.nature)
+		t.nature = g.kinds.Outlived(t.nature, t.Kind.Kind)
 	}
 }

@@ -5,7 +5,8 @@ package slots
 // time, those of such kinds hold at most half of the slots:
 //
 //	one outlives its objective ──▶ Outlived ── its kind is known from here on
-//	one comes ───────────────────▶ Crowds ──── do its like hold half of the slots?
+//	one comes ───────────────────▶ Full ────── do such kinds hold half of the slots?
+//	                               Long ────── is it one of them?
 //	one of a known kind begins ──▶ Begin
 //	one ends ────────────────────▶ End ─────── share of those that outlive the objective
 //
@@ -42,14 +43,17 @@ const (
 	served, servedMemory = 0.5, 8
 )
 
-// Empty reports whether no kind is known: then Crowds and Begin need not be called.
+// Empty reports whether no kind is known: then Begin need not be called.
 func (k *Kinds) Empty() bool { return len(k.known) == 0 }
 
-// Crowds reports whether requests like one of a kind that comes hold half of the limit's slots, and would take those of
-// others.
-func (k *Kinds) Crowds(name string, limit int) bool {
+// Full reports whether requests of kinds that mostly outlive the objective hold half of the limit's slots, and one more
+// would take that of another. Mostly it is false, so that nobody need be asked for a kind.
+func (k *Kinds) Full(limit int) bool { return k.inTime > served && k.holding >= max(limit/2, 1) }
+
+// Long reports whether most requests of a kind outlive the objective.
+func (k *Kinds) Long(name string) bool {
 	n := k.known[name]
-	return n != nil && n.long && k.inTime > served && k.holding >= max(limit/2, 1)
+	return n != nil && n.long
 }
 
 // Begin says that a request of a kind begins to hold a slot, and returns what is known of that, nil if nothing is.
@@ -62,9 +66,10 @@ func (k *Kinds) Begin(name string) *Nature {
 	return n
 }
 
-// Outlived says that a request of a kind, which Begin returned n for, has given its slot back, and returns what is known
-// of it from here on, nil if too many kinds are known.
-func (k *Kinds) Outlived(name string, n *Nature) *Nature {
+// Outlived says that a request which Begin returned n for, nil if nothing was known of its kind, has given its slot back.
+// The name is asked for in the second case alone. It returns what is known of the kind from here on, nil if too many kinds
+// are known.
+func (k *Kinds) Outlived(n *Nature, name func() string) *Nature {
 	if n != nil {
 		k.hold(n, -1)
 		return n
@@ -72,12 +77,13 @@ func (k *Kinds) Outlived(name string, n *Nature) *Nature {
 	if k.known == nil {
 		k.known = map[string]*Nature{}
 	}
-	if n = k.known[name]; n == nil {
+	kind := name()
+	if n = k.known[kind]; n == nil {
 		if len(k.known) >= mostKinds && !k.forget() {
 			return nil
 		}
 		n = &Nature{}
-		k.known[name] = n
+		k.known[kind] = n
 	}
 	n.running++
 	return n

@@ -10,11 +10,14 @@ func ends(k *Kinds, name string, n int, late bool) {
 	for range n {
 		nature := k.Begin(name)
 		if late {
-			nature = k.Outlived(name, nature)
+			nature = k.Outlived(nature, func() string { return name })
 		}
 		k.End(nature, !late, late, true)
 	}
 }
+
+// crowds reports whether one more of a kind would be refused.
+func crowds(k *Kinds, name string, limit int) bool { return k.Full(limit) && k.Long(name) }
 
 // TestKinds: of a kind that mostly outlives the objective, no more come once its requests hold half of the slots, unless
 // others are late as well; and it is so no more once most end in time.
@@ -29,7 +32,7 @@ func TestKinds(t *testing.T) {
 	for range 4 {
 		held = append(held, k.Begin("poll"))
 	}
-	if k.Crowds("poll", 8) {
+	if crowds(&k, "poll", 8) {
 		t.Error("7 ends tell what a kind is")
 	}
 	ends(&k, "poll", 1, true)
@@ -39,12 +42,12 @@ func TestKinds(t *testing.T) {
 		limit int
 		want  bool
 	}{{"poll", 8, true}, {"poll", 9, true}, {"poll", 10, false}, {"get", 8, false}} {
-		if got := k.Crowds(c.name, c.limit); got != c.want {
+		if got := crowds(&k, c.name, c.limit); got != c.want {
 			t.Errorf("4 polls hold slots of %d: %s crowds others out: %v", c.limit, c.name, got)
 		}
 	}
-	held[0] = k.Outlived("poll", held[0]) // gives its slot back and runs on
-	if k.Crowds("poll", 8) {
+	held[0] = k.Outlived(held[0], nil) // gives its slot back and runs on
+	if crowds(&k, "poll", 8) {
 		t.Error("3 of 8 slots are half of them")
 	}
 	k.End(held[0], false, true, true)
@@ -52,15 +55,15 @@ func TestKinds(t *testing.T) {
 	for range servedMemory {
 		k.End(nil, true, true, true) // others are late
 	}
-	if k.Crowds("poll", 8) {
+	if crowds(&k, "poll", 8) {
 		t.Error("slots are kept for requests that are late")
 	}
 	ends(&k, "get", servedMemory, false)
-	if !k.Crowds("poll", 8) {
+	if !crowds(&k, "poll", 8) {
 		t.Error("slots are not kept though others are in time again")
 	}
 	ends(&k, "poll", kindMemory, false)
-	if k.Crowds("poll", 8) {
+	if crowds(&k, "poll", 8) {
 		t.Error("most polls ended in time, and slots are kept from them")
 	}
 	for _, n := range held {
@@ -79,7 +82,7 @@ func TestTheOnlyKind(t *testing.T) {
 		ends(&k, "do", before, false)
 		for n := range 200 {
 			ends(&k, "do", 1, true)
-			if k.Crowds("do", 1) || k.known["do"].long && k.inTime > served {
+			if crowds(&k, "do", 1) || k.known["do"].long && k.inTime > served {
 				t.Fatalf("after %d ends in time and %d late ones slots are kept for nobody", before, n+1)
 			}
 		}
@@ -101,13 +104,13 @@ func TestKindsAreBounded(t *testing.T) {
 		k.Begin("poll")
 	}
 	ends(&k, "get", servedMemory, false) // those that came once were late
-	if !k.Crowds("poll", 8) {
+	if !crowds(&k, "poll", 8) {
 		t.Error("the long kind is forgotten")
 	}
 	for i := range mostKinds {
 		ends(&k, fmt.Sprint("long", i), kindLeast, true)
 	}
-	if n := k.Outlived("one more", nil); n != nil || len(k.known) > mostKinds {
+	if n := k.Outlived(nil, func() string { return "one more" }); n != nil || len(k.known) > mostKinds {
 		t.Errorf("%d kinds are known, and one more is: %v", len(k.known), n != nil)
 	}
 }
