@@ -15,8 +15,9 @@ import (
 
 // Kind says what a request does. Requests that do the same have the same kind, such
 // as the method that is called or a path without the names of things. It is asked for
-// when a request is looked at, not on its way in, and from any goroutine.
-type Kind interface{ Kind() string }
+// when a request is looked at or has outlived its objective, on the way in only while
+// there are such, and from any goroutine.
+type Kind = admission.Kind
 
 // tasks are the requests inside a gate as a culprit engine sees them: those that wait
 // or run, in the order in which they came. All is guarded by the lock of the gate.

@@ -42,10 +42,7 @@ func (t *Ticket) prepare(now mono.Time, r *Request) {
 	}
 	c.Request = r.Request
 	c.Arrived = r.Arrived
-	c.Waited, c.Objective = r.Waited, r.Objective
-	if r.Kind != nil {
-		c.Kind = r.Kind
-	}
+	c.Waited, c.Objective, c.Kind = r.Waited, r.Objective, r.Kind
 	c.Owner = t
 	c.Source, c.Peer, c.Whom = r.Sender.source, r.Sender.peer, r.Sender.whom
 	if r.Client != nil && r.Client.account != nil {
