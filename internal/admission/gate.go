@@ -176,6 +176,9 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.pace.follow(g.limit)
 		g.decide(now)
 	}
+	if g.beside(now, t) {
+		return t.Start(now)
+	}
 	if r := g.judge(now, t, true); r != work.None {
 		if g.shaper == nil && g.patient(now, r) {
 			g.enter(t)

@@ -104,6 +104,7 @@ type Ticket struct {
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
 	nature     *slots.Nature // of its kind, nil: unknown
+	holds      bool          // a slot, or counts as if it did: see beside
 	lent       bool          // ran for longer than the objective and gave its slot back
 	pushed     bool          // out of the queue, for somebody who had less
 	spared     bool          // at its turn, as those behind it had more

@@ -100,7 +100,11 @@ func (g *Gate) pressure(d time.Duration) time.Duration {
 
 // pass tells the limit how many of those that run have passed their objectives.
 func (g *Gate) pass(now mono.Time) {
+	first := g.running.next
 	g.running.pass(now)
+	for t := first; t != g.running.next; t = t.next {
+		g.outlives(t)
+	}
 	if g.overdue > 0 || g.running.overdue > 0 {
 		g.overdue = g.running.overdue
 		g.limit.SetOverdue(g.overdue)
@@ -115,12 +119,13 @@ func (g *Gate) lend(now mono.Time) {
 	}
 	g.pass(now)
 	for t := g.running.head; t != nil && now > t.due && now >= g.lendAt; t = g.running.head {
-		if !g.limit.Lend(now, t.started, t.slot) {
+		if !g.limit.Lend(now, t.started, t.slot, t.nature.Long()) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
 			return
 		}
 		t.lent = true
 		g.running.remove(t)
-		g.outlives(t)
+		g.kinds.Lent(t.nature)
+		t.holds = false
 	}
 }

@@ -28,6 +28,7 @@ type Place struct {
 	number, batch uint64
 	ends          uint64    // requests that had ended before
 	found, all    int       // requests that held slots, itself included, and those that ran without
+	beside        bool      // it never held a slot: see Beside
 	answered      mono.Time // when its answer began, 0 before
 	// Waited is how long the request had waited for the slot, which is a part of the objective. Its driver may set it,
 	// to as much less as the request's own objective is longer than that of the limit.

@@ -1,5 +1,11 @@
 package slots
 
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+)
+
 // Kinds keeps requests that outlive the objective from holding every slot. Of some kinds most do: polls, streams and
 // exports are long by nature, and others wait inside for a key or a pool that the rest does not need. While others end in
 // time, those of such kinds hold at most half of the slots:
@@ -17,8 +23,11 @@ package slots
 // zero Kinds knows none.
 type Kinds struct {
 	known   map[string]*Nature
-	holding int     // slots that requests of kinds hold of which most outlive the objective
-	inTime  float64 // share of those in time among the latest of other kinds, 0 while none has ended
+	longs   int // of them, kinds of which most outlive the objective
+	holding int // slots that requests of these hold
+	ends    uint64
+	rest    Nature    // what is known of all other kinds
+	came    mono.Time // when a request came last of a kind that is not long
 }
 
 // Nature is what is known of requests of one kind.
@@ -28,6 +37,7 @@ type Nature struct {
 	running int     // with and without a slot
 	ends    float64 // the older ones counting half
 	over    float64 // of these, those after the objective
+	last    uint64  // its last end in time, of all ends
 }
 
 const (
@@ -35,12 +45,13 @@ const (
 	mostKinds = 64
 	// kindLeast is how many ends tell what a kind is, and kindMemory after how many older ones count half.
 	kindLeast, kindMemory = 8, 64
+	lonely                = 16
 	// mostly is the share that outlives the objective from which on a kind is long, and rarely that up to which it is no
 	// more: polls are answered early, too.
 	mostly, rarely = 0.6, 0.4
 	// served is the share of others in time up to which there is nobody to keep slots for; it is that of the latest
 	// servedMemory. These are no more than kindLeast, so that of a service that has one kind and becomes slow nobody is long.
-	served, servedMemory = 0.5, 8
+	served = 0.5
 )
 
 // Empty reports whether no kind is known: then Begin need not be called.
@@ -48,12 +59,47 @@ func (k *Kinds) Empty() bool { return len(k.known) == 0 }
 
 // Full reports whether requests of kinds that mostly outlive the objective hold half of the limit's slots, and one more
 // would take that of another. Mostly it is false, so that nobody need be asked for a kind.
-func (k *Kinds) Full(limit int) bool { return k.inTime > served && k.holding >= max(limit/2, 1) }
+func (k *Kinds) Full(limit int) bool { return k.longs > 0 && k.holding >= k.share(limit) }
+
+// share is how many slots each of the kinds may hold of which most outlive the objective.
+func (k *Kinds) share(limit int) int { return max(limit/2/k.longs, 1) }
+
+// Crowds reports whether most requests of a kind outlive the objective, and hold their share of the limit's slots.
+func (k *Kinds) Crowds(name string, limit int) bool {
+	n := k.known[name]
+	return n.Long() && n.holding >= k.share(limit)
+}
 
 // Long reports whether most requests of a kind outlive the objective.
 func (k *Kinds) Long(name string) bool {
 	n := k.known[name]
 	return n != nil && n.long
+}
+
+// ByNature reports whether nearly all requests of a kind outlive the objective.
+func (k *Kinds) ByNature(name string) bool {
+	n := k.known[name]
+	return n != nil && n.long && n.over >= 0.9*n.ends
+}
+
+// Long reports whether most requests of the kind outlive the objective.
+func (n *Nature) Long() bool { return n != nil && n.long }
+
+// Came says that a request of a kind has come, and reports whether it is of one of which most outlive the objective. If none
+// of the others came for a while, all kinds are as the others.
+func (k *Kinds) Came(now mono.Time, name string, objective time.Duration) bool {
+	if !k.known[name].Long() {
+		k.came = now
+		return false
+	}
+	if now.Sub(k.came) > lonely*objective {
+		for _, n := range k.known { //lint:ordered all
+			n.long, n.ends, n.over = false, 0, 0
+		}
+		k.longs, k.holding = 0, 0
+		return false
+	}
+	return true
 }
 
 // Begin says that a request of a kind begins to hold a slot, and returns what is known of that, nil if nothing is.
@@ -66,27 +112,35 @@ func (k *Kinds) Begin(name string) *Nature {
 	return n
 }
 
-// Outlived says that a request which Begin returned n for, nil if nothing was known of its kind, has given its slot back.
-// The name is asked for in the second case alone. It returns what is known of the kind from here on, nil if too many kinds
-// are known.
+// Outlived says that a request which Begin returned n for, nil if nothing was known of its kind, holds a slot and has just
+// outlived its objective. The name is asked for in the second case alone. It returns what is known of the kind from here
+// on, nil if too many kinds are known.
 func (k *Kinds) Outlived(n *Nature, name func() string) *Nature {
+	if n == nil {
+		if k.known == nil {
+			k.known = map[string]*Nature{}
+		}
+		kind := name()
+		if n = k.known[kind]; n == nil {
+			if len(k.known) >= mostKinds && !k.forget() {
+				return nil
+			}
+			n = &Nature{}
+			k.known[kind] = n
+			k.rest = Nature{} // it was one of these
+		}
+		n.running++
+		k.hold(n, 1)
+	}
+	k.tell(n, true)
+	return n
+}
+
+// Lent says that a request which Outlived returned n for has given its slot back.
+func (k *Kinds) Lent(n *Nature) {
 	if n != nil {
 		k.hold(n, -1)
-		return n
 	}
-	if k.known == nil {
-		k.known = map[string]*Nature{}
-	}
-	kind := name()
-	if n = k.known[kind]; n == nil {
-		if len(k.known) >= mostKinds && !k.forget() {
-			return nil
-		}
-		n = &Nature{}
-		k.known[kind] = n
-	}
-	n.running++
-	return n
 }
 
 // forget makes room for a kind by the one that is known least, and reports whether it could.
@@ -114,7 +168,7 @@ func (k *Kinds) hold(n *Nature, by int) {
 
 // End says that a request has ended which Begin or Outlived returned n for, nil for one of no known kind. It held a slot
 // at last, or none. late says that it outlived its objective; told is false if its end tells nothing.
-func (k *Kinds) End(n *Nature, held, late, told bool) {
+func (k *Kinds) End(n *Nature, name func() string, held, late, told bool) {
 	if n != nil {
 		n.running--
 		if held {
@@ -124,28 +178,60 @@ func (k *Kinds) End(n *Nature, held, late, told bool) {
 	if !told {
 		return
 	}
-	if n == nil || !n.long {
-		k.inTime *= 1 - 1.0/servedMemory
-		if !late {
-			k.inTime += 1.0 / servedMemory
-		}
+	k.ends++
+	if n == nil && !k.Empty() {
+		n = k.known[name()]
 	}
 	if n == nil {
-		return
+		k.rest.tell(late)
+		n = &k.rest
+	} else if !late {
+		k.tell(n, false)
 	}
-	if n.ends >= kindMemory {
-		n.ends, n.over = n.ends/2, n.over/2
+	if !late {
+		n.last = k.ends
 	}
-	n.ends++
-	if late {
-		n.over++
-	}
+}
+
+// tell counts a request of a kind that has outlived its objective, or ended before.
+func (k *Kinds) tell(n *Nature, over bool) {
+	n.tell(over)
 	switch {
 	case n.long && n.over <= rarely*n.ends:
 		n.long = false
 		k.holding -= n.holding
-	case !n.long && n.ends >= kindLeast && n.over >= mostly*n.ends:
+		k.longs--
+	case !n.long && n.ends >= kindLeast && n.over >= mostly*n.ends && k.others(n):
 		n.long = true
 		k.holding += n.holding
+		k.longs++
 	}
+}
+
+func (n *Nature) tell(over bool) {
+	if n.ends >= kindMemory {
+		n.ends, n.over = n.ends/2, n.over/2
+	}
+	n.ends++
+	if over {
+		n.over++
+	}
+}
+
+// others reports whether requests of another kind end in time lately.
+func (k *Kinds) others(n *Nature) bool {
+	if k.serves(&k.rest) {
+		return true
+	}
+	for _, o := range k.known { //lint:ordered any
+		if o != n && !o.long && k.serves(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// serves reports whether most of a kind end in time, one lately.
+func (k *Kinds) serves(n *Nature) bool {
+	return n.over <= served*n.ends && n.last > 0 && k.ends-n.last < kindMemory
 }

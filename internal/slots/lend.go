@@ -53,11 +53,14 @@ func (l *Limit) SetOverdue(n int) {
 //
 // If nothing ends for an objective while every slot is taken, one slot is lent all the same, to see whether others
 // end soon: long polls that came first would otherwise hold every slot for good.
-func (l *Limit) Lend(now, started mono.Time, place Place) bool {
-	few := l.use.ends-place.ends <= outlives*uint64(l.use.slots) && l.use.missing <= outlast
+func (l *Limit) Lend(now, started mono.Time, place Place, long bool) bool {
+	few := !long && l.use.ends-place.ends <= outlives*uint64(l.use.slots) && l.use.missing <= outlast
 	stuck := !l.Free() && now.Sub(l.use.ended) > time.Duration(whole*l.cfg.Slack)
-	if (few || l.overlong.wait()) && !stuck || l.use.lent >= l.cfg.Max || !l.Lends() {
+	if (few || l.overlong.wait()) && !stuck || !place.beside && l.use.lent >= l.cfg.Max || !l.Lends() {
 		return false
+	}
+	if place.beside {
+		return true
 	}
 	l.integrate(now)
 	if few {
@@ -84,6 +87,17 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	return true
 }
 
+// Beside counts a request that runs without a slot from its beginning, until Repay. It reports false if Max run without
+// one, or the limit is fixed. Lend says of its place when it has shown that it is long by nature.
+func (l *Limit) Beside(now mono.Time) (place Place, ok bool) {
+	if l.use.lent >= l.cfg.Max || !l.Lends() {
+		return Place{}, false
+	}
+	l.integrate(now)
+	l.use.lent++
+	return Place{beside: true, ends: l.use.ends, all: l.use.slots + l.use.lent}, true
+}
+
 // Lends reports whether Lend can ever take a slot back. Where the limit is fixed it cannot, because the limit's owner
 // has decided how many requests run.
 func (l *Limit) Lends() bool { return l.cfg.Min < l.cfg.Max }
@@ -91,7 +105,7 @@ func (l *Limit) Lends() bool { return l.cfg.Min < l.cfg.Max }
 // Repay ends a request whose slot was lent, which began at started, at a place.
 func (l *Limit) Repay(now, started mono.Time, place Place, executed bool) {
 	l.use.lent--
-	if place.answered == 0 {
+	if place.answered == 0 && now.Sub(started) > time.Duration(whole*l.cfg.Slack) {
 		l.overlong.add(float64(place.all), float64(now.Sub(started)), executed)
 	}
 }
