@@ -247,6 +247,7 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
+	g.long(now, t)
 	t.reason = g.judge(now, t, false)
 	t.promised = 0 // it does not wait
 	if g.shaper != nil && t.reason == work.None {

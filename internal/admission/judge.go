@@ -27,7 +27,7 @@ func (g *Gate) judge(now mono.Time, t *Ticket, room bool) work.Reason {
 		return work.QueueFull
 	case g.cfg.NoAQM:
 		return work.None
-	case g.crowds(t):
+	case t.crowds:
 		return work.Share
 	}
 	var expected time.Duration

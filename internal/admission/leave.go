@@ -61,7 +61,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		g.shaper.leave(now, t, o, used/time.Duration(g.limit.Limit()))
 	}
 	if t.nature != nil || sample {
-		g.kinds.End(t.nature, t.kind, t.holds, ran > t.objective(g.cfg.Objective), sample || t.lent)
+		g.kinds.End(t.nature, t.kind, t.holds, t.overdue, sample || t.lent)
 	}
 	g.free(now, t, o, sample)
 	g.pace.follow(g.limit)

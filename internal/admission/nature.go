@@ -2,18 +2,43 @@ package admission
 
 import (
 	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
-// crowds reports whether t is of a kind of which most outlive the objective, and its like hold half of the slots.
-func (g *Gate) crowds(t *Ticket) bool {
-	return t.Kind != nil && g.kinds.Full(g.limit.Limit()) && g.kinds.Crowds(t.Kind.Kind(), g.limit.Limit())
+// long returns what is known of t's kind if most of that outlive the objective, and notes whether its like hold as much as
+// they may.
+func (g *Gate) long(now mono.Time, t *Ticket) *slots.Nature {
+	if !g.kinds.Any() || t.Kind == nil {
+		return nil
+	}
+	n := g.kinds.Long(now, t.Kind.Kind(), g.cfg.Objective)
+	t.crowds = n != nil && g.kinds.Full(n, g.limit.Limit(), 0)
+	return n
 }
 
-// begins notes that t holds a slot, if something is known of its kind.
+// beside runs t at once, without a slot, if nearly all of its kind outlive the objective and its like hold less than they
+// may, and reports whether it did. It takes no slot from others then, so no queue is a reason to refuse it. Where rates
+// hold, they count it.
+func (g *Gate) beside(now mono.Time, t *Ticket) bool {
+	if n := g.long(now, t); !n.Natural() || t.crowds || g.shaper != nil || g.draining || t.Barred != work.None || t.Budget(now) <= 0 {
+		return false
+	}
+	place, ok := g.limit.Beside(now)
+	if !ok {
+		return false
+	}
+	t.since, t.scale = t.Arrived, g.pace.scale
+	t.slot, t.lent = place, true
+	g.begins(t)
+	g.enter(t)
+	g.running.push(t, now.Add(t.objective(g.cfg.Objective)))
+	return true
+}
+
+// begins notes that t holds a slot, or as much beside, if something is known of its kind.
 func (g *Gate) begins(t *Ticket) {
-	t.holds = true
-	if t.Kind != nil && !g.kinds.Empty() {
+	if t.holds = true; t.Kind != nil && !g.kinds.Empty() {
 		t.nature = g.kinds.Begin(t.Kind.Kind())
 	}
 }
@@ -21,31 +46,15 @@ func (g *Gate) begins(t *Ticket) {
 // outlives notes that t, which holds a slot, has just outlived its objective.
 func (g *Gate) outlives(t *Ticket) {
 	if t.Kind != nil && g.lends {
-		t.nature = g.kinds.Outlived(t.nature, t.Kind.Kind)
+		t.nature = g.kinds.Outlived(t.nature, t.kind)
 	}
 }
 
-// beside runs t at once, without a slot of the limit's, if it is of a kind of which most outlive the objective, and reports
-// whether it did. Its like may be half as many as there are slots, until each has shown that it is long by nature.
-func (g *Gate) beside(now mono.Time, t *Ticket) bool {
-	if g.kinds.Empty() || t.Kind == nil || g.shaper != nil || g.draining || t.Barred != work.None || t.Budget(now) <= 0 {
-		return false
-	}
-	name := t.Kind.Kind()
-	if !g.kinds.Came(now, name, g.cfg.Objective) || g.kinds.Crowds(name, g.limit.Limit()) {
-		return false
-	}
-	place, ok := g.limit.Beside(now)
-	if !ok {
-		return false
-	}
-	t.since = t.Arrived
-	t.slot, t.lent, t.holds = place, true, true
-	t.nature = g.kinds.Begin(name)
-	t.scale = g.pace.scale
-	g.enter(t)
-	g.running.push(t, now.Add(t.objective(g.cfg.Objective)))
-	return true
+// mayLend reports whether t, which has outlived its objective, gives its slot back at now. A kind that holds more than it may
+// does so whatever else ends, or what came before it was known would hold every slot.
+func (g *Gate) mayLend(now mono.Time, t *Ticket) bool {
+	above := t.nature.Natural() && g.kinds.Full(t.nature, g.limit.Limit(), 1)
+	return g.limit.Lend(now, t.started, t.slot, above)
 }
 
 // kind names what t does, "" if nobody said.

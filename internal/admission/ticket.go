@@ -97,15 +97,16 @@ type Ticket struct {
 	started    mono.Time
 	since      mono.Time     // in the queue for a slot
 	due        mono.Time     // its objective ends, counted from its start
-	overdue    bool          // it has, and the slot is still held
+	overdue    bool          // it has
 	answered   mono.Time     // its answer began, 0 before
 	ahead      bool          // its answer carried credits before it left
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
 	nature     *slots.Nature // of its kind, nil: unknown
-	holds      bool          // a slot, or counts as if it did: see beside
-	lent       bool          // ran for longer than the objective and gave its slot back
+	crowds     bool          // its kind mostly outlives the objective, and its like hold as much as they may
+	holds      bool          // a slot, or as much beside them
+	lent       bool          // runs without a slot: it gave it back after the objective, or runs beside
 	pushed     bool          // out of the queue, for somebody who had less
 	spared     bool          // at its turn, as those behind it had more
 	overtaken  bool          // by others whose turns were before its sender's

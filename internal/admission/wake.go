@@ -119,7 +119,7 @@ func (g *Gate) lend(now mono.Time) {
 	}
 	g.pass(now)
 	for t := g.running.head; t != nil && now > t.due && now >= g.lendAt; t = g.running.head {
-		if !g.limit.Lend(now, t.started, t.slot, t.nature.Long()) {
+		if !g.mayLend(now, t) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
 			return
 		}

@@ -47,20 +47,26 @@ func (l *Limit) SetOverdue(n int) {
 // end the window, and so move the limit, only in a trial or after work in vain. Repay ends it, instead of Release. Lend
 // reports false and does nothing
 //
-//   - while too few others have ended to tell the request from slow work, which must not let more in;
+//   - while too few others have ended to tell the request from slow work, which must not let more in, unless it is known
+//     to be long by nature;
 //   - if overdue requests wait for each other (overlong);
 //   - if Max requests run without a slot, or the limit is fixed.
 //
 // If nothing ends for an objective while every slot is taken, one slot is lent all the same, to see whether others
 // end soon: long polls that came first would otherwise hold every slot for good.
-func (l *Limit) Lend(now, started mono.Time, place Place, long bool) bool {
-	few := !long && l.use.ends-place.ends <= outlives*uint64(l.use.slots) && l.use.missing <= outlast
+//
+// Of a request that runs beside from its beginning it reports the same, and takes nothing.
+func (l *Limit) Lend(now, started mono.Time, place Place, natural bool) bool {
+	few := !natural && l.use.ends-place.ends <= outlives*uint64(l.use.slots) && l.use.missing <= outlast
 	stuck := !l.Free() && now.Sub(l.use.ended) > time.Duration(whole*l.cfg.Slack)
-	if (few || l.overlong.wait()) && !stuck || !place.beside && l.use.lent >= l.cfg.Max || !l.Lends() {
+	if (few || l.overlong.wait()) && !stuck {
 		return false
 	}
 	if place.beside {
 		return true
+	}
+	if l.use.lent >= l.cfg.Max || !l.Lends() {
+		return false
 	}
 	l.integrate(now)
 	if few {
@@ -87,8 +93,8 @@ func (l *Limit) Lend(now, started mono.Time, place Place, long bool) bool {
 	return true
 }
 
-// Beside counts a request that runs without a slot from its beginning, until Repay. It reports false if Max run without
-// one, or the limit is fixed. Lend says of its place when it has shown that it is long by nature.
+// Beside counts a request that is long by nature, and runs without a slot from its beginning until Repay. It reports false
+// and does nothing if Max run without one, or the limit is fixed.
 func (l *Limit) Beside(now mono.Time) (place Place, ok bool) {
 	if l.use.lent >= l.cfg.Max || !l.Lends() {
 		return Place{}, false

@@ -241,12 +241,12 @@ func TestLend(t *testing.T) {
 		long = append(long, l.Acquire(began))
 	}
 	now := shortOnes(l, began, outlives*20, time.Millisecond)
-	if l.Lend(now, began, long[0]) {
+	if l.Lend(now, began, long[0], false) {
 		t.Error("a slot was lent when no more had ended than four times what runs")
 	}
 	now = shortOnes(l, now, 1, time.Millisecond)
 	for _, p := range long {
-		if !l.Lend(now, began, p) {
+		if !l.Lend(now, began, p, false) {
 			t.Fatalf("with %d of 20 lent the next one kept its slot, of one request more than four times what runs", l.Lent())
 		}
 	}
@@ -264,7 +264,7 @@ func TestLend(t *testing.T) {
 		t.Fatal(err)
 	}
 	place := fixed.Acquire(now)
-	if now = shortOnes(fixed, now, 100, time.Millisecond); fixed.Lend(now, now, place) {
+	if now = shortOnes(fixed, now, 100, time.Millisecond); fixed.Lend(now, now, place, false) {
 		t.Error("a fixed limit gave a slot back")
 	}
 }
@@ -300,7 +300,7 @@ func TestOverdueTogether(t *testing.T) {
 			l.SetOverdue(len(polls) - i - 1)
 		}
 		now = shortOnes(l, now, c.ends-c.ends/2, time.Millisecond)
-		if got := l.Lend(now, began, polls[c.polls]); got != c.lends {
+		if got := l.Lend(now, began, polls[c.polls], false); got != c.lends {
 			t.Errorf("%s: lent %v, want %v", c.what, got, c.lends)
 		}
 	}
@@ -324,7 +324,7 @@ func TestOutgrow(t *testing.T) {
 			polls = append(polls, poll{now, l.Acquire(now)})
 		}
 		now = now.Add(101 * time.Millisecond)
-		if !l.Lend(now, polls[0].began, polls[0].place) {
+		if !l.Lend(now, polls[0].began, polls[0].place, false) {
 			t.Fatal("no slot was lent though nothing ends")
 		}
 		l.Repay(now, polls[0].began, polls[0].place, true)
@@ -433,7 +433,7 @@ func TestSinkKeepsRoomForThoseWithoutSlots(t *testing.T) {
 	l.SetOverdue(len(polls))
 	now = shortOnes(l, now, 10, time.Millisecond)
 	for _, p := range polls {
-		if !l.Lend(now, began, p) {
+		if !l.Lend(now, began, p, false) {
 			t.Fatal("a poll kept its slot")
 		}
 	}
@@ -465,7 +465,7 @@ func TestSlowWorkKeepsItsSlots(t *testing.T) {
 	for i := range slow { // they end one after the other, others begin
 		now = now.Add(40 * time.Millisecond)
 		for _, p := range slow[i+1:] {
-			if l.Lend(now, began, p) {
+			if l.Lend(now, began, p, false) {
 				t.Fatalf("a slot was lent after %d ends", i)
 			}
 		}
@@ -487,7 +487,7 @@ func TestLendStuck(t *testing.T) {
 		polls = append(polls, l.Acquire(began))
 	}
 	ask := func(now mono.Time) (lent int) {
-		for len(polls) > 0 && l.Lend(now, began, polls[0]) {
+		for len(polls) > 0 && l.Lend(now, began, polls[0], false) {
 			polls = polls[1:]
 			lent++
 		}
