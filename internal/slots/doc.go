@@ -61,7 +61,8 @@
 // A request that runs for longer than the objective gives its slot back while it runs on (Lend), so that long polls
 // neither hold the slots of others nor pass for slow service. Slow work admits no more requests that way, because
 // enough others must end first, and overdue requests must not wait for each other (overlong.go). Before that it holds a slot
-// for an objective, so its kind may hold half of the slots at most (kinds.go).
+// for an objective. Once nearly all of its kind are as long, the next ones run beside the limit, half as many as it has
+// slots, until each has shown the same (kinds.go).
 //
 // Where every request fails because a service further down refused a part of it, a quarter of the limit may run, until
 // requests succeed again (barren.go). That is a bound beside the limit, which no regime moves.
