@@ -60,6 +60,10 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		}
 		g.shaper.leave(now, t, o, used/time.Duration(g.limit.Limit()))
 	}
+	if !o.Executed() && o != work.Released && sample && !t.overdue && now >= t.useful(g.cfg.Objective) {
+		g.outlives(t) // its caller gave up
+		t.overdue = true
+	}
 	if t.nature != nil || sample {
 		g.kinds.End(t.nature, t.kind, t.holds, t.overdue, sample || t.lent)
 	}
