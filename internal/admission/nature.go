@@ -6,6 +6,11 @@ import (
 	"github.com/spillgate/spillgate/internal/work"
 )
 
+// fewerWait is how many times as few requests of kinds that mostly outlive the objective may hold slots while such requests
+// wait for each other: with fewer of them more are in time. Without this, up to 16 % of the answers are late beside a hot
+// key, not 6 % (lab/worlds).
+const fewerWait = 4
+
 // long returns what is known of t's kind if most of that outlive the objective, and notes whether its like hold as much as
 // they may.
 func (g *Gate) long(now mono.Time, t *Ticket) *slots.Nature {
@@ -13,7 +18,11 @@ func (g *Gate) long(now mono.Time, t *Ticket) *slots.Nature {
 		return nil
 	}
 	n := g.kinds.Long(now, t.Kind.Kind(), g.cfg.Objective)
-	t.crowds = n != nil && g.kinds.Full(n, g.limit.Limit(), 0)
+	part := g.limit.Limit()
+	if g.limit.Waits() {
+		part /= fewerWait
+	}
+	t.crowds = n != nil && g.kinds.Full(n, part, 0)
 	return n
 }
 

@@ -35,6 +35,9 @@ func (o *overlong) add(found, r float64, executed bool) {
 	o.longer.add(found, r)
 }
 
+// Waits reports whether requests that run for longer than the objective wait for each other, as far as is known.
+func (l *Limit) Waits() bool { return l.overlong.wait() }
+
 // wait reports whether the requests wait for each other, as far as is known.
 func (o *overlong) wait() bool {
 	switch {
