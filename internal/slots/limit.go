@@ -10,10 +10,10 @@ import (
 // Limit is an adaptive concurrency limit. It is not safe for concurrent use; calls take bounded time and do not
 // allocate.
 type Limit struct {
-	cfg   Config
-	limit float64
-	use   use
-	told  told
+	cfg  Config
+	use  use
+	told told
+	belief
 
 	// What requests show when they end.
 	times    times
@@ -27,19 +27,23 @@ type Limit struct {
 	seen     seen
 	slotTime slotTime
 
-	// What the limit follows from: see belief and target.
-	knee         knee
-	unqueued     unqueued // the most requests that lately ran without a queue
-	mostUnqueued unqueued // the most that ever did; fades, too, but survives a slowdown
-	line         line
+	// What the limit follows from beside belief: see target.
+	mostUnqueued unqueued // the most that ever ran without a queue; fades, too, but survives a slowdown
 	crowd        crowd
 	vain         vain
 	barren       barren
 
-	// The running trial, and when the next one is due.
-	trial   trial
-	agenda  agenda
+	trial   trial // that runs
 	lowered point // before a trial or a line lowered the limit, until regret has judged it
+}
+
+// belief is what a limit follows from, and what comes back if it was lowered in vain.
+type belief struct {
+	limit    float64
+	knee     knee
+	unqueued unqueued // the most requests that lately ran without a queue
+	line     line
+	agenda   agenda
 }
 
 // use counts the requests that run.
@@ -82,7 +86,7 @@ func New(cfg Config) (*Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), agenda: agenda{gap: trialFirst, upGap: raiseFirst, wideGap: wideFirst}}
+	l := &Limit{cfg: cfg, belief: belief{limit: float64(cfg.Initial), agenda: agenda{gap: trialFirst, upGap: raiseFirst, wideGap: wideFirst}}}
 	l.window = newWindow(math.MinInt64, math.MinInt64) // time may begin anywhere
 	return l, nil
 }

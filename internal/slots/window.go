@@ -2,6 +2,7 @@ package slots
 
 import (
 	"math"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -42,9 +43,16 @@ type window struct {
 	next uint64
 }
 
-// earlySize is how many completions give a first idea of the service time: the mean of four exponential times is off
-// by a half.
-const earlySize = 4
+const (
+	// earlySize is how many completions give a first idea of the service time: the mean of four exponential times is
+	// off by a half.
+	earlySize = 4
+	// usually is how many completions make a window.
+	usually = 32
+	// longest is after how many Slacks a window ends that has too few completions, if it has a few, and patience the
+	// least time until then: a handful of completions at 20/s.
+	longest, patience = 40, 250 * time.Millisecond
+)
 
 func newWindow(now, start mono.Time) window {
 	return window{start: start, last: now, early: math.Inf(1)}
@@ -162,7 +170,7 @@ func (l *Limit) firstEstimate(now mono.Time, p *point) {
 // enough reports whether the running window, length ns long, holds enough completions. A trial asks for more of them,
 // because its window is compared with others.
 func (l *Limit) enough(length float64) bool {
-	w, samples, limit := &l.window, float64(l.cfg.Samples), l.limit
+	w, samples, limit := &l.window, float64(usually), l.limit
 	// A window with fewer completions than ran at once is shorter than a residence time.
 	many := float64(w.done+1)*length > w.area
 	if w.done < earlySize {
@@ -178,7 +186,7 @@ func (l *Limit) enough(length float64) bool {
 	case k == more:
 		samples = max(2*samples, 4*limit)
 	}
-	if length >= float64(l.cfg.MaxWindow) || w.done >= 2*earlySize && l.soon(length, many) {
+	if length >= float64(max(longest*l.cfg.Slack, patience)) || w.done >= 2*earlySize && l.soon(length, many) {
 		return true
 	}
 	if l.line.confirmed && l.trial.kind == more {
