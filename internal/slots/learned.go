@@ -21,6 +21,7 @@ func (l *Limit) Learned() Learned {
 func (l *Limit) Learn(k Learned) {
 	l.belief, l.times = k.belief, k.times
 	l.limit = max(float64(l.cfg.Min), min(l.limit, float64(l.cfg.Max)))
+	l.round()
 }
 
 // SetSlack changes Config.Slack. What was learned stays, because it is about the service.

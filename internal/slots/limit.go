@@ -14,6 +14,7 @@ type Limit struct {
 	use  use
 	told told
 	belief
+	most int // what Limit returns: see round
 
 	// What requests show when they end.
 	times    times
@@ -28,10 +29,9 @@ type Limit struct {
 	slotTime slotTime
 
 	// What the limit follows from beside belief: see target.
-	mostUnqueued unqueued // the most that ever ran without a queue; fades, too, but survives a slowdown
-	crowd        crowd
-	vain         vain
-	barren       barren
+	crowd  crowd
+	vain   vain
+	barren barren
 
 	trial   trial // that runs
 	lowered point // before a trial or a line lowered the limit, until regret has judged it
@@ -88,6 +88,7 @@ func New(cfg Config) (*Limit, error) {
 	}
 	l := &Limit{cfg: cfg, belief: belief{limit: float64(cfg.Initial), agenda: agenda{gap: trialFirst, upGap: raiseFirst, wideGap: wideFirst}}}
 	l.window = newWindow(math.MinInt64, math.MinInt64) // time may begin anywhere
+	l.round()
 	return l, nil
 }
 
@@ -103,7 +104,10 @@ func (l *Limit) Limit() int {
 func (l *Limit) InUse() int { return l.use.slots }
 
 // Free reports whether one more request may run.
-func (l *Limit) Free() bool { return l.use.slots < l.Limit() }
+func (l *Limit) Free() bool { return l.use.slots < l.most }
+
+// round takes over what Limit returns, which is asked for several times a request and changes with a window.
+func (l *Limit) round() { l.most = l.Limit() }
 
 // Service returns the estimated residence time without a hidden queue, 0 before the first completion.
 func (l *Limit) Service() time.Duration {
@@ -130,6 +134,7 @@ func (l *Limit) SetUseful(n int) {
 		}
 	}
 	l.told.useful = max(n, 0)
+	l.round()
 }
 
 // SetLag takes for how long a request lay in a socket before the process saw it. While processors are short, that is
@@ -232,11 +237,9 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 	}
 	sample := executed || r > l.times.mean && (l.times.mean > 0 || r > half*float64(l.cfg.Slack))
 	if executed {
-		if l.barren.fruit(l.limit) {
-			l.begin(now, 1)
-		}
+		l.fruit(now)
 		l.times.add(r)
-		if l.calm.end(rank, ran, float64(place.found), r) && !l.line.confirmed {
+		if !l.line.confirmed && l.calm.end(rank, ran, float64(place.found), r) {
 			l.confirm(l.reach.most())
 		}
 	}
