@@ -1,5 +1,7 @@
 package slots
 
+import "github.com/spillgate/spillgate/internal/mono"
+
 // barrenRounds is how many times as many requests as run at once must end without fruit, one after the other, for
 // fewer to run. Half and twice as many lose half a percent of the goodput of call graphs (0.5 ± 0.4 and 0.5 ± 0.3 %; 60
 // random ones).
@@ -22,21 +24,23 @@ func (l *Limit) Barren() {
 	b.fruits = max(b.fruits-1, 0)
 	if b.ends++; b.ends >= barrenRounds*l.Limit() && l.Lends() && l.Limit() > l.fewest() {
 		b.ends, b.fruits, b.bound = 0, 0, max(float64(l.Limit())/4, float64(l.fewest()))
+		l.round()
 	}
 }
 
-// fruit takes a request that was executed, and reports whether the bound went with it.
-func (b *barren) fruit(limit float64) bool {
+// fruit takes a request that was executed, at now. A window begins once the bound goes with it.
+func (l *Limit) fruit(now mono.Time) {
+	b := &l.barren
 	b.ends = 0
 	if b.bound == 0 {
-		return false
+		return
 	}
 	if b.fruits++; float64(b.fruits) < b.bound {
-		return false
+		return
 	}
-	if b.fruits, b.bound = 0, 2*b.bound; b.bound < limit {
-		return false
+	if b.fruits, b.bound = 0, 2*b.bound; b.bound >= l.limit {
+		b.bound = 0
+		l.begin(now, 1)
 	}
-	b.bound = 0
-	return true
+	l.round()
 }

@@ -15,7 +15,7 @@ func TestBarren(t *testing.T) {
 	for range 2*64 - 1 {
 		l.Barren()
 	}
-	l.barren.fruit(l.limit)
+	l.fruit(0)
 	for range 2*64 - 1 {
 		l.Barren()
 	}
@@ -28,7 +28,7 @@ func TestBarren(t *testing.T) {
 	}
 	for _, want := range []int{32, 64} {
 		for range l.Limit() {
-			l.barren.fruit(l.limit)
+			l.fruit(0)
 		}
 		if got := l.Limit(); got != want {
 			t.Errorf("a round succeeds: the limit is %d, want %d", got, want)
@@ -65,7 +65,7 @@ func TestBarrenBesideOthers(t *testing.T) {
 		if i%10 == 0 {
 			l.Barren()
 		} else {
-			l.barren.fruit(l.limit)
+			l.fruit(0)
 		}
 	}
 	if got := l.Limit(); got != 256 {

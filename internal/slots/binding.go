@@ -134,5 +134,6 @@ func (l *Limit) Slow(now mono.Time, gap float64) {
 	was := l.limit
 	l.limit = max(float64(l.fewest()), min(was, l.target()))
 	l.seen.level = level{}
+	l.round()
 	l.begin(now, l.limit/was)
 }

@@ -36,12 +36,15 @@ func (c *calm) end(rank int, ran, found, r float64) bool {
 	if float64(rank) > c.reach {
 		*c = calm{reach: float64(rank)}
 	}
+	if rank > 0 && ran > moves*c.reach {
+		c.behind += math.Log(ran / c.reach)
+	}
+	if c.behind == 0 {
+		return false // mostly nobody runs beyond the reach
+	}
 	if n := min(ran, c.reach); rank > 0 && n > 1 {
 		place := float64(rank-1) / (n - 1)
 		c.count, c.apart, c.before = c.count+1, c.apart+math.Abs(place-c.before), place
-	}
-	if rank > 0 && ran > moves*c.reach {
-		c.behind += math.Log(ran / c.reach)
 	}
 	if found >= c.reach {
 		c.longer.add(found, r)

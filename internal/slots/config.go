@@ -17,11 +17,6 @@ type Config struct {
 	Initial int
 	// Min and Max bound the limit, in requests. Defaults 1 and 100,000. Equal values fix the limit.
 	Min, Max int
-	// Samples is how many completions make a measuring window. Default 32. Larger is steadier and slower.
-	Samples int
-	// MaxWindow ends a measuring window that has too few completions, if it has a few. Default 40 times Slack, at
-	// least 250 ms.
-	MaxWindow time.Duration
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -31,12 +26,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Min < 0 || c.Max < 0 || c.Initial < 0 {
 		errs = append(errs, fmt.Errorf("slots: Min, Initial, Max are %d, %d, %d, expected 1 or more requests, or 0 for the defaults", c.Min, c.Initial, c.Max))
-	}
-	if c.Samples < 0 {
-		errs = append(errs, fmt.Errorf("slots: Samples is %d, expected 1 or more completions, or 0 for the default", c.Samples))
-	}
-	if c.MaxWindow < 0 {
-		errs = append(errs, fmt.Errorf("slots: MaxWindow is %v, expected above 0, or 0 for the default", c.MaxWindow))
 	}
 	if c.Min == 0 {
 		c.Min = 1
@@ -53,14 +42,5 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Initial < c.Min || c.Initial > c.Max {
 		errs = append(errs, fmt.Errorf("slots: Initial is %d, expected between Min %d and Max %d", c.Initial, c.Min, c.Max))
 	}
-	if c.Samples == 0 {
-		c.Samples = 32
-	}
-	if c.MaxWindow == 0 {
-		c.MaxWindow = longestWindow(c.Slack)
-	}
 	return c, errors.Join(errs...)
 }
-
-// longestWindow is the default of Config.MaxWindow.
-func longestWindow(slack time.Duration) time.Duration { return max(40*slack, 250*time.Millisecond) }

@@ -8,19 +8,12 @@ import (
 
 // What a Limit assumes follows from the objective, of which Slack is a tenth.
 func TestDefaultsFollowFromTheObjective(t *testing.T) {
-	for _, c := range []struct {
-		slack, window time.Duration
-	}{
-		{10 * time.Millisecond, 400 * time.Millisecond}, // four objectives
-		{time.Millisecond, 250 * time.Millisecond},      // or a handful of completions at 20/s
-	} {
-		cfg, err := Config{Slack: c.slack}.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := (Config{Slack: c.slack, Initial: 64, Min: 1, Max: 100_000, Samples: 32, MaxWindow: c.window}); cfg != want {
-			t.Errorf("defaults are %+v, want %+v", cfg, want)
-		}
+	cfg, err := Config{Slack: time.Millisecond}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Config{Slack: time.Millisecond, Initial: 64, Min: 1, Max: 100_000}); cfg != want {
+		t.Errorf("defaults are %+v, want %+v", cfg, want)
 	}
 	if half*2 != whole {
 		t.Errorf("half of the objective is %d Slacks, and all of it %d", half, whole)

@@ -10,7 +10,7 @@ type Learned struct {
 
 // Learned returns what l knows now. During a trial the limit is that at which the trial began.
 func (l *Limit) Learned() Learned {
-	k := Learned{l.belief(), l.times}
+	k := Learned{l.belief, l.times}
 	if l.trial.kind != noTrial && l.trial.from.limit > 0 {
 		k.belief.limit = l.trial.from.limit
 	}
@@ -19,16 +19,10 @@ func (l *Limit) Learned() Learned {
 
 // Learn has l, which has seen no request yet, begin with what another limit knew, within l's bounds.
 func (l *Limit) Learn(k Learned) {
-	l.restore(k.belief)
-	l.times = k.times
+	l.belief, l.times = k.belief, k.times
 	l.limit = max(float64(l.cfg.Min), min(l.limit, float64(l.cfg.Max)))
+	l.round()
 }
 
-// SetSlack changes Config.Slack, and the default of MaxWindow with it. What was learned stays, because it is about
-// the service.
-func (l *Limit) SetSlack(d time.Duration) {
-	if l.cfg.MaxWindow == longestWindow(l.cfg.Slack) {
-		l.cfg.MaxWindow = longestWindow(d)
-	}
-	l.cfg.Slack = d
-}
+// SetSlack changes Config.Slack. What was learned stays, because it is about the service.
+func (l *Limit) SetSlack(d time.Duration) { l.cfg.Slack = d }

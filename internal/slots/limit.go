@@ -10,10 +10,11 @@ import (
 // Limit is an adaptive concurrency limit. It is not safe for concurrent use; calls take bounded time and do not
 // allocate.
 type Limit struct {
-	cfg   Config
-	limit float64
-	use   use
-	told  told
+	cfg  Config
+	use  use
+	told told
+	belief
+	most int // what Limit returns: see round
 
 	// What requests show when they end.
 	times    times
@@ -27,19 +28,22 @@ type Limit struct {
 	seen     seen
 	slotTime slotTime
 
-	// What the limit follows from: see belief and target.
-	knee         knee
-	unqueued     unqueued // the most requests that lately ran without a queue
-	mostUnqueued unqueued // the most that ever did; fades, too, but survives a slowdown
-	line         line
-	crowd        crowd
-	vain         vain
-	barren       barren
+	// What the limit follows from beside belief: see target.
+	crowd  crowd
+	vain   vain
+	barren barren
 
-	// The running trial, and when the next one is due.
-	trial   trial
-	agenda  agenda
+	trial   trial // that runs
 	lowered point // before a trial or a line lowered the limit, until regret has judged it
+}
+
+// belief is what a limit follows from, and what comes back if it was lowered in vain.
+type belief struct {
+	limit    float64
+	knee     knee
+	unqueued unqueued // the most requests that lately ran without a queue
+	line     line
+	agenda   agenda
 }
 
 // use counts the requests that run.
@@ -82,8 +86,9 @@ func New(cfg Config) (*Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Limit{cfg: cfg, limit: float64(cfg.Initial), agenda: agenda{gap: trialFirst, upGap: raiseFirst, wideGap: wideFirst}}
+	l := &Limit{cfg: cfg, belief: belief{limit: float64(cfg.Initial), agenda: agenda{gap: trialFirst, upGap: raiseFirst, wideGap: wideFirst}}}
 	l.window = newWindow(math.MinInt64, math.MinInt64) // time may begin anywhere
+	l.round()
 	return l, nil
 }
 
@@ -99,7 +104,10 @@ func (l *Limit) Limit() int {
 func (l *Limit) InUse() int { return l.use.slots }
 
 // Free reports whether one more request may run.
-func (l *Limit) Free() bool { return l.use.slots < l.Limit() }
+func (l *Limit) Free() bool { return l.use.slots < l.most }
+
+// round takes over what Limit returns, which is asked for several times a request and changes with a window.
+func (l *Limit) round() { l.most = l.Limit() }
 
 // Service returns the estimated residence time without a hidden queue, 0 before the first completion.
 func (l *Limit) Service() time.Duration {
@@ -126,6 +134,7 @@ func (l *Limit) SetUseful(n int) {
 		}
 	}
 	l.told.useful = max(n, 0)
+	l.round()
 }
 
 // SetLag takes for how long a request lay in a socket before the process saw it. While processors are short, that is
@@ -228,11 +237,9 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 	}
 	sample := executed || r > l.times.mean && (l.times.mean > 0 || r > half*float64(l.cfg.Slack))
 	if executed {
-		if l.barren.fruit(l.limit) {
-			l.begin(now, 1)
-		}
+		l.fruit(now)
 		l.times.add(r)
-		if l.calm.end(rank, ran, float64(place.found), r) && !l.line.confirmed {
+		if !l.line.confirmed && l.calm.end(rank, ran, float64(place.found), r) {
 			l.confirm(l.reach.most())
 		}
 	}

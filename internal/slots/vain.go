@@ -60,27 +60,6 @@ type vain struct {
 	looks   int // windows at the low limit that have shown much in vain
 }
 
-// belief is what a limit follows from.
-type belief struct {
-	limit               float64
-	knee                knee
-	unqueued            float64
-	confirmed           bool
-	before              measured
-	gap, upGap, untried int
-}
-
-func (l *Limit) belief() belief {
-	a := &l.agenda
-	return belief{l.limit, l.knee, l.unqueued.n, l.line.confirmed, l.line.before, a.gap, a.upGap, a.untried}
-}
-
-func (l *Limit) restore(b belief) {
-	l.limit, l.knee, l.unqueued.n = b.limit, b.knee, b.unqueued
-	l.line.confirmed, l.line.before = b.confirmed, b.before
-	l.agenda.gap, l.agenda.upGap, l.agenda.untried = b.gap, b.upGap, b.untried
-}
-
 // tooLate reports whether a request that took r ns is one of those for whose sake the limit may give way. Where no
 // processor is known to be short, requests are late mostly because the work is slow, so only many late ones in a row
 // ask whether fewer would be in time.
@@ -131,7 +110,7 @@ func (l *Limit) giveWay(now mono.Time, p point, late bool) {
 	v := &l.vain
 	switch {
 	case v.state == recovered:
-		v.before, v.from = l.belief(), p
+		v.before, v.from = l.belief, p
 		if l.trial.kind.down() {
 			v.before.limit = l.trial.from.limit // a stage of a trial is no limit to come back to
 		}
@@ -168,7 +147,7 @@ func (l *Limit) grantRespite(now mono.Time) {
 	v := &l.vain
 	v.respite = min(max(2*v.respite, respiteFirst*whole*l.cfg.Slack), respiteLast*whole*l.cfg.Slack)
 	v.beyond, v.looks, v.state = now.Add(v.respite), 0, recovered
-	l.restore(v.before)
+	l.belief = v.before
 }
 
 // recover is for a window p after work in vain.

@@ -2,6 +2,7 @@ package slots
 
 import (
 	"math"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/mono"
 )
@@ -28,6 +29,7 @@ type window struct {
 	group   float64   // sum of those in the present row
 	newest  float64   // mean of the last full row
 	hasty   bool      // it ended early: see alarmed
+	looked  mono.Time // when it was last asked whether it ends
 
 	// A changed limit is not in force at once: see settling.
 	moved bool      // the limit changed before this window, and is not in force yet
@@ -42,12 +44,19 @@ type window struct {
 	next uint64
 }
 
-// earlySize is how many completions give a first idea of the service time: the mean of four exponential times is off
-// by a half.
-const earlySize = 4
+const (
+	// earlySize is how many completions give a first idea of the service time: the mean of four exponential times is
+	// off by a half.
+	earlySize = 4
+	// usually is how many completions make a window.
+	usually = 32
+	// longest is after how many Slacks a window ends that has too few completions, if it has a few, and patience the
+	// least time until then: a handful of completions at 20/s.
+	longest, patience = 40, 250 * time.Millisecond
+)
 
 func newWindow(now, start mono.Time) window {
-	return window{start: start, last: now, early: math.Inf(1)}
+	return window{start: start, last: now, looked: now, early: math.Inf(1)}
 }
 
 // integrate advances the integrals to now: running requests held slots, and lent ones ran without.
@@ -99,13 +108,19 @@ func (w *window) point(length, limit float64) point {
 	}
 }
 
-// endWindow acts on the running window once that holds enough completions.
+// endWindow acts on the running window once that holds enough completions. It is looked at after each
+// row of them, or a Slack.
 func (l *Limit) endWindow(now mono.Time) {
 	w := &l.window
+	if w.done%earlySize != 0 && now.Sub(w.looked) < l.cfg.Slack {
+		return
+	}
+	w.looked = now
 	length := float64(now.Sub(w.start))
 	if length <= 0 {
 		return
 	}
+	defer l.round()
 	if l.inVain(now) {
 		l.giveWay(now, w.point(length, float64(l.Limit())), w.late > w.given)
 		return
@@ -162,7 +177,7 @@ func (l *Limit) firstEstimate(now mono.Time, p *point) {
 // enough reports whether the running window, length ns long, holds enough completions. A trial asks for more of them,
 // because its window is compared with others.
 func (l *Limit) enough(length float64) bool {
-	w, samples, limit := &l.window, float64(l.cfg.Samples), l.limit
+	w, samples, limit := &l.window, float64(usually), l.limit
 	// A window with fewer completions than ran at once is shorter than a residence time.
 	many := float64(w.done+1)*length > w.area
 	if w.done < earlySize {
@@ -178,7 +193,7 @@ func (l *Limit) enough(length float64) bool {
 	case k == more:
 		samples = max(2*samples, 4*limit)
 	}
-	if length >= float64(l.cfg.MaxWindow) || w.done >= 2*earlySize && l.soon(length, many) {
+	if length >= float64(max(longest*l.cfg.Slack, patience)) || w.done >= 2*earlySize && l.soon(length, many) {
 		return true
 	}
 	if l.line.confirmed && l.trial.kind == more {
