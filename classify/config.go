@@ -81,8 +81,10 @@ type Match struct {
 	// a slash covers all below it, and a segment that is * stands for any one:
 	// /orders/, /users/*/cart, /shop.Cart/. A path that servers read in several ways, such as
 	// /bulk/..%2forders, /orders//1 or /orders;v=1, is compared by each of them, and the request
-	// has the lowest rank that comes of it: the default class, the largest priority, the smallest bound, and then
-	// the workflow with the smallest guarantee and weight. Of one that is
+	// has of everything what comes of it by all of them: the default class, the largest priority, the
+	// workflow with the smallest guarantee and weight, the longest deadline, as any client may bring its own, the
+	// shortest objective, where a rule without one has the gate's, and the smallest bound. It holds what
+	// it holds by any of them, needs only what it needs by all, and cannot be cancelled if it cannot by one. Of one that is
 	// longer than 2 KiB, or has "\" or dots, or ";" beside dots, both as they are and encoded, any
 	// reading may be somebody's, and each path of a rule counts.
 	Path []string

@@ -101,7 +101,7 @@ func (r *Rules) HTTP(names *Names, trust func(*http.Request) bool) func(req *htt
 }
 
 // classify is Classify for what is sent to u. Servers read some paths in several ways, and a client that writes one so
-// would buy the rank of one rule for the work of another: what is lowest by any reading counts.
+// would buy what one rule grants for the work of another: what is granted by each reading counts.
 func (r *Rules) classify(now mono.Time, f *Facts, names *Names, u *url.URL) Result {
 	if len(r.rules) == 0 {
 		return r.Classify(now, f, names)
@@ -139,30 +139,34 @@ func (r *Rules) lowest(now mono.Time, f *Facts, names *Names) Result {
 	return out
 }
 
-// lower returns which of two a request is that has less of a server, a if neither has.
+// lower returns what a request is of which two readings say different things: of everything that one of them grants, what
+// both do.
 func (r *Rules) lower(a, b Result) Result {
-	switch {
-	case a.Class != b.Class:
-		if a.Class == work.Interactive {
-			return b
-		}
-		return a
-	case a.Priority != b.Priority:
-		if b.Priority > a.Priority {
-			return b
-		}
-		return a
-	case a.Use.AtOnce != b.Use.AtOnce:
-		if n := b.Use.AtOnce; n > 0 && (a.Use.AtOnce == 0 || n < a.Use.AtOnce) {
-			return b
-		}
-		return a
+	if cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(b.Priority, a.Priority)) > 0 {
+		a, b = b, a
 	}
+	out := a
+	out.Ruled = a.Ruled && b.Ruled || (a.Ruled || b.Class == a.Class && b.Ruled) && a.Class == work.Default
+	out.Priority = max(a.Priority, b.Priority)
 	ours, others := r.granted(a.Workflow), r.granted(b.Workflow)
-	if c := cmp.Or(cmp.Compare(others.Guarantee, ours.Guarantee), cmp.Compare(others.weight(), ours.weight())); c < 0 {
-		return b
+	if cmp.Or(cmp.Compare(others.Guarantee, ours.Guarantee), cmp.Compare(others.weight(), ours.weight())) < 0 {
+		out.Workflow = b.Workflow
 	}
-	return a
+	if out.Deadline = max(a.Deadline, b.Deadline); a.Deadline == 0 || b.Deadline == 0 {
+		out.Deadline = 0 // which any client may choose for itself, and it puts a request before no other
+	}
+	out.Objective = min(a.Objective, b.Objective) // 0: the gate's
+	if a.Use.Holds == "" && b.Use.Holds != "" {
+		out.Use = b.Use
+	}
+	if a.Use.Needs != b.Use.Needs {
+		out.Use.Needs = "" // what holds it may be cancelled for the sake of those that need it
+	}
+	out.Use.NoCancel = a.Use.NoCancel || b.Use.NoCancel
+	if out.Use.AtOnce = a.Use.AtOnce; b.Use.AtOnce > 0 && (a.Use.AtOnce == 0 || b.Use.AtOnce < a.Use.AtOnce) {
+		out.Use.AtOnce, out.Rule = b.Use.AtOnce, b.Rule
+	}
+	return out
 }
 
 // facts returns what rules look at, but for the claims and the path.

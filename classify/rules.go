@@ -46,12 +46,15 @@ type Result struct {
 	// Deadline is the time from the arrival after which the answer is useless, for
 	// a request that brought none; 0 is none.
 	Deadline time.Duration
-	// Rule is the place of the rule that matched, -1 if none did.
+	// Rule is the place of the rule that matched, -1 if none did. Of a path that servers read in several ways it is that of
+	// the rule that Use.AtOnce is of, or else one of those that matched.
 	Rule int
 	// Objective is that of the rule that matched, 0 if it has none, and Use what that rule
 	// says of the server: see Set.
 	Objective time.Duration
 	Use       Use
+	// Ruled says that a rule set the class.
+	Ruled bool
 }
 
 // Rules is a compiled Config. It never changes, so its methods may be called at
@@ -200,7 +203,7 @@ func (r *Rules) by(rule int, now mono.Time, f *Facts, names *Names) Result {
 		out.Priority = min(claims.Priority, work.MaxPriority)
 	}
 	if set.Class != nil {
-		out.Class = *set.Class
+		out.Class, out.Ruled = *set.Class, true
 	}
 	if set.Priority != nil {
 		out.Priority = *set.Priority

@@ -102,19 +102,19 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 // read reads what is awaited. A read that waits when the wait is over returns with what comes
 // next, or when the body ends or is closed.
 func (e *early) read() {
-	room := make([]byte, firstRoom)
+	room := make([]byte, firstRoom) // e.buf is a part of what was read into it
 	have := 0
 	for {
 		n, err := e.ReadCloser.Read(room[have:])
-		have += n
 		e.mu.Lock()
-		e.buf = append(e.buf, room[have-n:have]...)
+		e.buf = room[have-len(e.buf) : have+n]
+		have += n
 		e.err = err
 		e.ended = err != nil || e.left || have >= e.most || e.envelopes && hasMessage(room[:have])
 		if !e.ended && have == len(room) {
-			// Twice: what is read is copied, so that the reader may have it meanwhile.
-			if larger := min(4*have, e.most); e.count(2 * int64(larger-have)) {
+			if larger := min(4*have, e.most); e.count(int64(larger - have)) {
 				room = append(make([]byte, 0, larger), room...)[:larger]
+				e.buf = room[have-len(e.buf) : have]
 			} else {
 				e.ended = true // no memory for more
 			}
@@ -136,6 +136,21 @@ func (e *early) read() {
 // hasMessage reports whether the first message is whole.
 func hasMessage(b []byte) bool {
 	return len(b) >= envelope && int64(len(b)) >= envelope+int64(binary.BigEndian.Uint32(b[1:]))
+}
+
+// silent returns e if its client had stopped when the wait was over, else nil, also of nil.
+func (e *early) silent() *early {
+	if e == nil || !e.quiet {
+		return nil
+	}
+	return e
+}
+
+// dry reports whether a read waits for the client.
+func (e *early) dry() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.buf) == 0 && !e.ended
 }
 
 // uploads reports whether the client sent something that is no message of gRPC, and not the end:

@@ -91,7 +91,6 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeout(ctx, budget)
 		defer cancel()
 	}
-	quiet := false
 	if body == nil {
 		if e := h.await(ctx, r, t); e != nil {
 			defer e.done(rw, r)
@@ -99,11 +98,11 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 				h.refuseBody(rw, r, badBody(e.foul))
 				return
 			}
-			body, quiet, whole, r = e, e.quiet, e.whole, e.request
+			body, whole, r = e, e.whole, e.request
 		}
 	}
 	for before := uint8(0); t != nil; before++ {
-		w := &writer{ResponseWriter: rw, h: h, target: t, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, quiet: quiet, whole: whole}
+		w := &writer{ResponseWriter: rw, h: h, target: t, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, whole: whole}
 		w.in.grpc = grpc
 		t = h.serve(ctx, w, r, from, &tags, body)
 	}
@@ -203,9 +202,9 @@ func (h *handler) admit(w *writer, r *http.Request, from *conn, tags *wire.Tags,
 	switch {
 	case w.whole:
 	case r.ProtoMajor >= 2 && r.ContentLength < 0 && (awaited == nil || !awaited.uploads()):
-		w.watchStream(ctx, &w.request, request)
+		w.watchStream(ctx, &w.request, request, awaited)
 	default:
-		w.watchUpload(ctx, &w.request, request)
+		w.watchUpload(ctx, &w.request, request, awaited)
 	}
 	return tell, true
 }

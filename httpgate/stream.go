@@ -18,13 +18,13 @@ type stream struct {
 	*seat
 	timer *time.Timer
 	after time.Duration
-	quiet bool // the client is silent, so the first read lends the slot
+	quiet *early // the client is silent: the first read that waits for it lends the slot; nil: no more
 }
 
 // watchStream makes r's body lend the slot of the admitted request while its client is silent,
-// if it may; from the first read on, if w.quiet: what the handler
-// does before that, such as connecting to another server, is done in the slot.
-func (w *writer) watchStream(ctx context.Context, r *http.Request, request live.Request) {
+// if it may; from the first read on that waits, if awaited, which may be nil, found it silent: what the handler
+// does before that, such as connecting to another server and passing on what came, is done in the slot.
+func (w *writer) watchStream(ctx context.Context, r *http.Request, request live.Request, awaited *early) {
 	after := w.h.streamAfter
 	if r.Body == nil || r.Body == http.NoBody || after < 0 {
 		return
@@ -32,7 +32,7 @@ func (w *writer) watchStream(ctx context.Context, r *http.Request, request live.
 	if after == 0 {
 		after = StreamAfter
 	}
-	s := &stream{ReadCloser: r.Body, seat: newSeat(ctx, w, request), after: after, quiet: w.quiet}
+	s := &stream{ReadCloser: r.Body, seat: newSeat(ctx, w, request), after: after, quiet: awaited.silent()}
 	s.timer = time.AfterFunc(time.Hour, func() { s.lend() })
 	s.timer.Stop()
 	s.stop = func() { s.timer.Stop() }
@@ -41,8 +41,8 @@ func (w *writer) watchStream(ctx context.Context, r *http.Request, request live.
 
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
-	if s.quiet {
-		s.quiet = false
+	if s.quiet != nil && s.quiet.dry() {
+		s.quiet = nil
 		s.away()
 	}
 	s.begin()

@@ -22,20 +22,21 @@ type upload struct {
 	*seat
 	left  int64 // until the length that was announced; negative without one
 	pace  pace
-	over  bool // the end was reached
-	asks  bool // the first read lends the slot: it asks the client for the body, or the client is silent
-	keeps bool // the slot, for an objective
+	over  bool   // the end was reached
+	asks  bool   // the first read lends the slot: it asks the client for the body
+	quiet *early // the client is silent: the first read that waits for it lends the slot; nil: no more
+	keeps bool   // the slot, for an objective
 	watch stopwatch
 }
 
 // watchUpload makes r's body lend the slot of the admitted request while its client is slow, if
 // it may.
-func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.Request) {
+func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.Request, awaited *early) {
 	length := r.ContentLength
 	if r.Body == nil || r.Body == http.NoBody || length == 0 || w.h.patience.Blocked <= 0 {
 		return
 	}
-	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil || w.quiet}
+	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil, quiet: awaited.silent()}
 	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); (length > 0 || r.ProtoMajor == 1) && (server == nil || server.ReadTimeout == 0) {
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}
@@ -63,8 +64,8 @@ func (u *upload) long(bool) bool { return false }
 
 // Read implements io.Reader.
 func (u *upload) Read(p []byte) (int, error) {
-	if u.asks && !u.keeps {
-		u.asks = false
+	if !u.keeps && (u.asks || u.quiet != nil && u.quiet.dry()) {
+		u.asks, u.quiet = false, nil
 		u.away()
 	}
 	u.begin()

@@ -44,7 +44,6 @@ type writer struct {
 	dropped  bool // refused further down
 	outcome  work.Outcome
 	chosen   bool   // outcome, by SetOutcome
-	quiet    bool   // a stream that said nothing
 	whole    bool   // the body is in memory
 	before   uint8  // targets that the request was at before
 	code     uint16 // of the header, 0 until it is written

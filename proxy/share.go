@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/spillgate/spillgate/classify"
 	"github.com/spillgate/spillgate/internal/share"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -230,14 +229,4 @@ func (c *Config) controller() share.Config {
 func (s Share) steersAs(o Share) bool {
 	s.Classes, o.Classes = nil, nil
 	return reflect.DeepEqual(s, o)
-}
-
-// explicit returns the class that a rule of the configuration gave.
-func (c *Config) explicit(what *classify.Result) (work.Class, bool) {
-	if what.Rule >= 0 && what.Rule < len(c.Rules) {
-		if class := c.Rules[what.Rule].Set.Class; class != nil {
-			return *class, true
-		}
-	}
-	return 0, false
 }

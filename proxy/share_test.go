@@ -54,7 +54,7 @@ func (g *goesOn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		resp, err := g.client.Do(out)
 		if err != nil {
-			http.Error(w, err.Error(), 502)
+			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
 		defer resp.Body.Close()

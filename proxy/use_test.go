@@ -123,8 +123,10 @@ func TestAtOnce(t *testing.T) {
 		}
 	}))
 	defer upstream.Close()
+	last := work.MaxPriority
 	p := start(t, Config{Upstreams: []Upstream{{URL: upstream.URL}}, Rules: []classify.Rule{
-		{Match: classify.Match{Path: []string{"/export"}}, Set: classify.Set{Use: classify.Use{AtOnce: 2}}}}})
+		{Match: classify.Match{Path: []string{"/export"}}, Set: classify.Set{Use: classify.Use{AtOnce: 2}}},
+		{Match: classify.Match{Path: []string{"/bulk/"}}, Set: classify.Set{Priority: &last}}}})
 	client := &http.Client{Transport: &http.Transport{}, Timeout: await.Patience}
 	defer client.CloseIdleConnections()
 	var callers sync.WaitGroup
@@ -139,6 +141,9 @@ func TestAtOnce(t *testing.T) {
 	if resp, _ := get(t, client, p.url+"/export"); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("one more: %s, expected 429 and when to come again", resp.Status)
 	}
+	if resp, _ := get(t, client, p.url+"/bulk/..%2fexport"); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("one more that may be of a rule without a bound: %s, expected 429", resp.Status)
+	}
 	if resp, _ := get(t, client, p.url+"/other"); resp.StatusCode != http.StatusOK {
 		t.Errorf("another request: %s", resp.Status)
 	}
@@ -147,8 +152,8 @@ func TestAtOnce(t *testing.T) {
 	if resp, _ := get(t, client, p.url+"/export"); resp.StatusCode != http.StatusOK {
 		t.Errorf("an export after the others: %s", resp.Status)
 	}
-	if _, metrics := get(t, client, p.admin+"/metrics"); !strings.Contains(string(metrics), `spillgate_rule_refusals_total{rule="1"} 1`) {
-		t.Error("the metrics do not count the refusal")
+	if _, metrics := get(t, client, p.admin+"/metrics"); !strings.Contains(string(metrics), `spillgate_rule_refusals_total{rule="1"} 2`) {
+		t.Error("the metrics do not count the refusals")
 	}
 }
 

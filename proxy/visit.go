@@ -101,10 +101,9 @@ func (p *Proxy) begin(s *state, r *http.Request, what *classify.Result) (*visit,
 		c := &s.cfg
 		v.key = share.Key{Caller: caller(r.Header, c.Share.callerHeader()), Callee: c.service(), Method: httpgate.Kind(r)}
 		known := s.classes.Explain(v.key)
-		ruled, explicit := c.explicit(what)
 		switch {
-		case explicit:
-			v.rank.Class, v.why = ruled, "rule"
+		case what.Ruled:
+			v.why = "rule"
 		case known.Why == share.ByOverride:
 			v.rank.Class = known.Class
 		case what.Class != work.Default:

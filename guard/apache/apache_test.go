@@ -200,9 +200,9 @@ func TestCancel(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	a, b := s.get("/slow/17"), s.get("/other")
-	l := s.until(t, "two requests", func(l *track.Look) bool { return len(tasks(l, "/slow/*")) == 1 && len(tasks(l, "/other")) == 1 })
+	s.until(t, "two requests", func(l *track.Look) bool { return len(tasks(l, "/slow/*")) == 1 && len(tasks(l, "/other")) == 1 })
 	waiting := s.get("/later")
-	l = s.until(t, "connection in the accept queue", func(l *track.Look) bool { return l.Sessions[len(l.Sessions)-1].State == "accept queue" })
+	l := s.until(t, "connection in the accept queue", func(l *track.Look) bool { return l.Sessions[len(l.Sessions)-1].State == "accept queue" })
 	last := len(l.Sample.Tasks) - 1
 	wait := l.Sample.Holds[len(l.Sample.Holds)-1]
 	if int(wait.Task) != last || l.Sample.Resources[wait.Resource].Name != "workers (2)" || wait.WaitingSince == culprit.Unset {

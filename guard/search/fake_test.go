@@ -103,7 +103,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *fake) alive() bool { return !f.from.IsZero() && f.until.IsZero() }
 
 func (f *fake) cancel() any {
-	why := map[string]any{}
+	var why map[string]any
 	switch {
 	case f.stubborn:
 		why = map[string]any{"type": "illegal_argument_exception", "reason": "task doesn't support cancellation"}

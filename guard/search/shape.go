@@ -181,7 +181,7 @@ func (s *shaper) word() string {
 
 // digitless replaces numbers in a name: those of days and of partitions come and go.
 func digitless(name string) string {
-	if strings.IndexAny(name, "0123456789") < 0 {
+	if !strings.ContainsAny(name, "0123456789") {
 		return name
 	}
 	var out strings.Builder

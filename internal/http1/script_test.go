@@ -77,8 +77,6 @@ type played struct {
 	heard  []byte
 	asked  bool
 	closed bool
-	due    time.Time
-	timer  *time.Timer
 }
 
 func play(reset bool, pieces ...[]byte) *played {

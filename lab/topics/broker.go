@@ -104,19 +104,14 @@ type station struct {
 	free float64 // when it has served what came so far
 }
 
-// serve plays batches, in the order of their arrival, through a bucket and a node. objective
-// is what counts as late in the round, whose subject is the node's own part. With a nil bucket nothing waits for tokens.
-func (n node) serve(batches []burst, size int, s *shaper, objective float64) *served {
-	return (&station{node: n, shaper: s}).serve(batches, size, objective)
-}
-
 // correlated is for how many objectives after a message others are likely to be late if it is: what is late has found a backlog of at
 // least one, and groups fire over some milliseconds. What comes within that time counts as one burst of the round. With 2 and with 5 the bars
 // of srtm/random and srtm/noise are the same. With a tenth, as before, a round of a second was sure that one broker does for a topic of
 // srtm/random whose p99 there is 1.5 times the objective.
 const correlated = 5
 
-// serve goes on where the last one ended.
+// serve plays batches, in the order of their arrival, through a bucket and a node, and goes on where the last call ended. objective
+// is what counts as late in the round, whose subject is the node's own part. With a nil bucket nothing waits for tokens.
 func (n *station) serve(batches []burst, size int, objective float64) *served {
 	out := &served{latencies: make([]float32, 0, len(batches)*size), access: make([]float32, 0, len(batches)*size), process: make([]float32, 0, len(batches)*size)}
 	slower := 1 / max(1-n.busy(), 1e-9)
