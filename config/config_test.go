@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
-	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/classify"
+	"github.com/spillgate/spillgate/internal/leaks"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/plainyaml"
 	"github.com/spillgate/spillgate/internal/share"
@@ -31,7 +31,7 @@ import (
 	"github.com/spillgate/spillgate/proxy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 const example = "../examples/http/spillgate.yaml"
 

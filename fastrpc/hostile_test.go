@@ -187,33 +187,38 @@ func TestTheDelayCountsFromTheArrival(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	_, address := serve(t, ServerConfig{Gate: newGate(t, spillgate.Config{})}, func(s *Server) {
 		s.HandleInline("hold", func(context.Context, []byte, []byte) ([]byte, error) {
-			close(began)
+			began <- struct{}{}
 			<-release
 			return nil, nil
 		})
 		echoes(s)
 	})
-	conn := greeted(t, address)
-	_, _ = conn.Write((&request{}).append(appendMethod(appendMethod(nil, 0, "hold"), 1, "inline"), nil))
-	<-began
-	_, _ = conn.Write((&request{method: 1, stream: 1, timed: true}).append(nil, nil))
 	const wait = 20 * time.Millisecond
-	time.Sleep(wait)
-	close(release)
-	in := inbox{conn: conn, limit: 1 << 16}
-	for {
-		f, err := in.next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var h response
-		if _, err := parseResponse(f, &h); err == nil && h.stream == 1 {
-			if h.queued < wait-time.Millisecond { // the clocks of the kernel and of this process differ
-				t.Errorf("a request that waited for %v says that it waited for %v", wait, h.queued)
+	tells := func() bool {
+		conn := greeted(t, address)
+		_, _ = conn.Write((&request{}).append(appendMethod(appendMethod(nil, 0, "hold"), 1, "inline"), nil))
+		<-began
+		_, _ = conn.Write((&request{method: 1, stream: 1, timed: true}).append(nil, nil))
+		time.Sleep(wait)
+		release <- struct{}{}
+		in := inbox{conn: conn, limit: 1 << 16}
+		for {
+			f, err := in.next()
+			if err != nil {
+				t.Fatal(err)
 			}
+			var h response
+			if _, err := parseResponse(f, &h); err == nil && h.stream == 1 {
+				return h.queued >= wait-time.Millisecond // the clocks of the kernel and of this process differ
+			}
+		}
+	}
+	for range 10 { // the kernel of a busy machine may stamp late, or not yet
+		if tells() {
 			return
 		}
 	}
+	t.Errorf("of ten requests that waited for %v, none says so", wait)
 }
 
 // What a client announces costs nothing until it comes.

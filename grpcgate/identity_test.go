@@ -72,11 +72,12 @@ func TestClientsBehindAProxy(t *testing.T) {
 	}
 	// More than there are credits for, so that some must be told.
 	var wg sync.WaitGroup
+	const each = 5
 	var late atomic.Int64 // refused by the server: on a busy machine some wait for too long
 	for _, conn := range conns {
 		for range 10 {
 			wg.Go(func() {
-				for range 20 {
+				for range each {
 					var refusal *live.Refusal
 					if _, err := call1(within(t), conn, "x"); errors.As(err, &refusal) && refusal.Reason == work.Delay {
 						late.Add(1)
@@ -89,8 +90,8 @@ func TestClientsBehindAProxy(t *testing.T) {
 		}
 	}
 	await.All(t, &wg, "the clients to end")
-	if n := late.Load(); n > clients*10*20/4 {
-		t.Errorf("%d of %d calls were refused although their clients wait for credits", n, clients*10*20)
+	if n := late.Load(); n > clients*10*each/4 {
+		t.Errorf("%d of %d calls were refused although their clients wait for credits", n, clients*10*each)
 	}
 	for i, conn := range conns {
 		eventually(t, "all returned", settled(sides[i], conn, gate))

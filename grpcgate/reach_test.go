@@ -45,6 +45,7 @@ func TestAnObjectiveOutOfReach(t *testing.T) {
 			return len(changes) >= n
 		}
 	}
+	away := watchProcessor(t)
 	served, refused := 0, 0
 	for range 40 {
 		if _, err := call1(within(t), conn, "x"); err != nil {
@@ -53,7 +54,7 @@ func TestAnObjectiveOutOfReach(t *testing.T) {
 			served++
 		}
 	}
-	if refused > served { // it could serve all, but for a machine that is busy
+	if refused > served && away() < objective { // it could serve all, but for messages that lie about on a busy machine
 		t.Errorf("%d of 40 requests were refused, one after the other", refused)
 	}
 	eventually(t, "said that it is out of reach", said(1))

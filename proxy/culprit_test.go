@@ -90,9 +90,7 @@ func TestWhatWaitsUpstreamIsCancelled(t *testing.T) {
 		_, n, told := strings.Cut(string(metrics), `spillgate_culprit_cancels_total{action="cancel",gate="shop"} `)
 		return told && n[0] >= '1' && n[0] <= '9'
 	})
-	if !strings.Contains(p.log.String(), "culprit cancelled") {
-		t.Errorf("the log does not tell of the cancel:\n%s", p.log)
-	}
+	says(t, p, "culprit cancelled")
 	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"source":"shop"`) {
 		t.Errorf("the audit log has %d bytes, %v, expected lines of shop", len(text), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -197,9 +198,7 @@ func TestFailingFast(t *testing.T) {
 	}
 	broken.Store(false)
 	eventually(t, "the upstream to be back", func() bool { get(t, c, p.url); return !p.Status().Upstreams[0].Out })
-	if log := p.log.String(); !strings.Contains(log, "upstream out of rotation") || !strings.Contains(log, "upstream back in rotation") {
-		t.Errorf("log:\n%s", log)
-	}
+	says(t, p, "upstream out of rotation", "upstream back in rotation")
 }
 
 // A refusal by the upstream's own gate, and what is the client's doing, are no
@@ -276,19 +275,13 @@ func TestTruncatedAnswers(t *testing.T) {
 			await.All(t, &all, "the clients to end")
 			return first.health.isOut.Load()
 		})
-		if text := metrics(t, p); !strings.Contains(text, `kind="truncated"`) {
-			t.Errorf("%s: no kind=\"truncated\" in the metrics", scheme)
-		}
-		if log := p.log.String(); !strings.Contains(log, "upstream failed") || !strings.Contains(log, "kind=truncated") {
-			t.Errorf("%s: log:\n%s", scheme, log)
-		}
-		found := false
-		for _, l := range logged(t, cfg.Access.Path, 3) {
-			found = found || l.Decision == broken && l.Reason == string(truncated) && l.Aborted && l.Upstream == first.name
-		}
-		if !found {
-			t.Errorf("%s: no line of the access log says that an answer broke off", scheme)
-		}
+		eventually(t, scheme+`: kind="truncated" in the metrics`, func() bool { return strings.Contains(metrics(t, p), `kind="truncated"`) })
+		says(t, p, "upstream failed", "kind=truncated")
+		eventually(t, scheme+": a line of the access log that says that an answer broke off", func() bool {
+			return slices.ContainsFunc(logged(t, cfg.Access.Path, 3), func(l line) bool {
+				return l.Decision == broken && l.Reason == string(truncated) && l.Aborted && l.Upstream == first.name
+			})
+		})
 		well.Store(true)
 		eventually(t, "the upstream to be back, with a whole answer", func() bool {
 			get(t, c, p.url)

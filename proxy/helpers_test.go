@@ -24,13 +24,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // running is a proxy that serves.
 type running struct {
@@ -210,6 +209,14 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for: %s", what)
 		}
+	}
+}
+
+// says waits until the log has all these texts: it is written after what it tells of shows elsewhere.
+func says(t testing.TB, p *running, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		eventually(t, "the log to say "+text, func() bool { return strings.Contains(p.log.String(), text) })
 	}
 }
 

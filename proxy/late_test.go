@@ -84,7 +84,8 @@ func TestAnObjectiveOutOfReach(t *testing.T) {
 	if answered < 16 {
 		t.Errorf("%d requests were answered until then, expected some 32", answered)
 	}
-	if log := p.log.String(); strings.Count(log, "objective out of reach") != 1 || !strings.Contains(log, "objective=5ms service=") {
+	says(t, p, "objective out of reach", "objective=5ms service=")
+	if log := p.log.String(); strings.Count(log, "objective out of reach") != 1 {
 		t.Errorf("expected one line with the objective and the time:\n%s", log)
 	}
 }

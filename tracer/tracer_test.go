@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/spillgate/spillgate/internal/culprit"
+	"github.com/spillgate/spillgate/internal/leaks"
 	"github.com/spillgate/spillgate/internal/needs"
 	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // bench is an engine and a tracer on one file, with the clock running.
 func bench(t testing.TB) (*taskfile.Engine, *Tracer) {

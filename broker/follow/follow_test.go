@@ -10,13 +10,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/broker/place"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 func jetStream(t *testing.T) jetstream.JetStream {
 	t.Helper()

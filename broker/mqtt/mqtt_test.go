@@ -16,13 +16,13 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
-	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/leaks"
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // patience only ends a test that hangs.
 const patience = time.Minute

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	client "github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // start starts a server, which ends with the test.
 func start(t testing.TB, users access.Config, limits Limits, topics ...engine.Limit) (*Server, string, *access.Book) {

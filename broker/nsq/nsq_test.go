@@ -17,14 +17,14 @@ import (
 	"time"
 
 	client "github.com/nsqio/go-nsq"
-	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/engine"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // patience only ends a test that hangs.
 const patience = time.Minute

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/spillgate/spillgate/internal/leaks"
 	"golang.org/x/net/nettest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 // pair returns both ends of a connection, the first of which was accepted by a listener of Listen.
 func pair(t testing.TB) (server, client net.Conn) { return pairOf(t, Listen) }
@@ -75,9 +75,12 @@ func TestArrivalIsBeforeTheRead(t *testing.T) {
 	if _, ok := Arrival(server); ok {
 		t.Error("nothing was read, and yet it has arrived")
 	}
-	const reads, wait = 11, 30 * time.Millisecond
+	const wait = 30 * time.Millisecond
 	early := 0 // stamps that are nearer to the write than to the read
-	for i := range reads {
+	for end := time.Now().Add(time.Minute); early < 5; {
+		if time.Now().After(end) {
+			t.Fatalf("in a minute %d reads have a stamp from before them", early)
+		}
 		before := time.Now()
 		if _, err := client.Write([]byte("hello")); err != nil {
 			t.Fatal(err)
@@ -88,18 +91,15 @@ func TestArrivalIsBeforeTheRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, ok := Arrival(server)
-		if !ok && i == 0 {
-			continue // the kernel had not begun yet
+		if !ok {
+			continue // the kernel has not begun yet, or is late: its work waits for a processor, too
 		}
-		if !ok || at.Before(before.Add(-time.Millisecond)) || at.After(time.Now().Add(time.Millisecond)) {
-			t.Errorf("read %d: arrived %v after it was sent, known: %v", i, at.Sub(before), ok)
+		if at.Before(before.Add(-time.Millisecond)) || at.After(time.Now().Add(time.Millisecond)) {
+			t.Errorf("it arrived %v after it was sent", at.Sub(before))
 		}
 		if at.Before(reading.Add(-wait / 2)) {
 			early++
 		}
-	}
-	if early < reads/2 { // the kernel of a busy machine may be late now and then
-		t.Errorf("%d of %d reads have a stamp from before them", early, reads)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/looks"
 	"github.com/spillgate/spillgate/internal/harness/servers"
+	"github.com/spillgate/spillgate/internal/leaks"
 	"github.com/spillgate/spillgate/internal/taskfile"
 )
 
@@ -55,7 +56,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	leaks.Verify(m, goleak.Cleanup(func(code int) {
 		for _, dir := range modules {
 			os.RemoveAll(dir)
 		}
@@ -373,10 +374,11 @@ func runs(pid string) bool {
 // A request that httpd redirects within itself is one task all the way, with its first name, and is cancelled wherever it is.
 func TestRedirected(t *testing.T) {
 	t.Parallel()
-	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"page.php": "<?php sleep(60);"}, Settings: "ErrorDocument 404 /page.php\n"})
+	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"page.php": "<?php error_log('it runs'); sleep(60);"}, Settings: "ErrorDocument 404 /page.php\n"})
 	a := s.get("/missing")
-	time.Sleep(300 * time.Millisecond) // until the script runs, most probably
-	l := s.until(t, "request", func(l *track.Look) bool { return len(tasks(l, "/missing")) == 1 })
+	l := s.until(t, "request whose script runs", func(l *track.Look) bool {
+		return strings.Contains(s.log(), "it runs") && len(tasks(l, "/missing")) == 1
+	})
 	if n := len(tasks(l, "/page.php")); n != 0 {
 		t.Errorf("%d further tasks of the same request", n)
 	}
@@ -392,7 +394,7 @@ func TestRedirected(t *testing.T) {
 // A script that answers in place of a request that httpd cannot read is a task, and is cancelled.
 func TestErrorDocumentOfWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"page.php": "<?php sleep(60);"}, Settings: "ErrorDocument 400 /page.php\n"})
+	s := serve(t, servers.ApacheConfig{PHP: true, Files: map[string]string{"page.php": "<?php error_log('it runs'); sleep(60);"}, Settings: "ErrorDocument 400 /page.php\n"})
 	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(s.Port))
 	if err != nil {
 		t.Fatal(err)
@@ -401,8 +403,9 @@ func TestErrorDocumentOfWhatCannotBeRead(t *testing.T) {
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nno header\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	l := s.until(t, "script", func(l *track.Look) bool { return len(tasks(l, "/page.php")) == 1 })
-	time.Sleep(100 * time.Millisecond) // until the script runs, most probably
+	l := s.until(t, "script that runs", func(l *track.Look) bool {
+		return strings.Contains(s.log(), "it runs") && len(tasks(l, "/page.php")) == 1
+	})
 	if ok, err := s.source.Act(t.Context(), tasks(l, "/page.php")[0].ID, culprit.Statement); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/guard/track/looktest"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/servers"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
 // server is one MariaDB for all tests of the package.
@@ -32,9 +31,11 @@ func TestMain(m *testing.M) {
 	if server.s != nil {
 		server.s.Stop()
 	}
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Println(err)
-		code = 1
+	if code == 0 {
+		if err := leaks.Find(); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }

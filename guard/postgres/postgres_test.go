@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
 	"github.com/spillgate/spillgate/guard/track/looktest"
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/harness/servers"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
 // server is one PostgreSQL for all tests of the package.
@@ -35,9 +35,11 @@ func TestMain(m *testing.M) {
 	if server.s != nil {
 		server.s.Stop()
 	}
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Println(err)
-		code = 1
+	if code == 0 {
+		if err := leaks.Find(); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
 	}
 	_ = ctx
 	os.Exit(code)

@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/spillgate/spillgate/internal/demo"
 	"github.com/spillgate/spillgate/internal/demo/demotest"
 	"github.com/spillgate/spillgate/internal/demo/stage"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +32,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "this part is not for me")
 		os.Exit(3)
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // short is a demo of a few seconds.

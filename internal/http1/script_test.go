@@ -17,12 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // http.Transport says there what it did not ask for
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // answer is one of the table in testdata.

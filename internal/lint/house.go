@@ -73,7 +73,7 @@ func Spillgate() House {
 			{Name: "tools", ThirdParty: true, Dirs: []string{"internal/plot", "internal/table", "internal/plainyaml", "internal/spelling", "internal/reread"}},
 			// Checks exist for tests alone; nothing else imports them.
 			{Name: "checks", ThirdParty: true, Imports: append(edges[:7:7], "programs", "examples"), Dirs: []string{"internal/lint",
-				"internal/await", "internal/catalogue", "internal/needs", "internal/parity", "internal/seeded", "internal/tracers"}},
+				"internal/await", "internal/catalogue", "internal/leaks", "internal/needs", "internal/parity", "internal/seeded", "internal/tracers"}},
 		},
 		Edges: []Edge{
 			{"internal/work", "internal/mono", "a request carries the instants at which it came and must be done"},
@@ -108,6 +108,7 @@ func Spillgate() House {
 			{"proxy", "internal/reread", "certificates are taken while the proxy runs"},
 			{"broker/...", "internal/reread", "certificates and passwords are taken while the broker runs"},
 			{"config", "internal/plainyaml", "the file is YAML, and its mistakes are reported as those of every file"},
+			{"internal/leaks", "internal/await", "goroutines have as long to end as a test waits for anything"},
 			{"internal/tracers", "internal/needs", "a test that drives a tracer of another language needs its compiler"},
 			{"internal/plainyaml", "internal/spelling", "a file's mistake about a name says which one was probably meant"},
 			{"internal/plot", "internal/table", "a report shows plots and tables side by side"},

@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/leaks"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/slots"
@@ -57,7 +56,9 @@ func TestGateConfigOfWorkflows(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "Schedule.Workflows") {
 		t.Errorf("more shares than workflows: %v", err)
 	}
-	goleak.VerifyNone(t)
+	if err := leaks.Find(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestSharesOfSlots: with one slot taken, what waits is served by shares. Shares are

@@ -234,13 +234,17 @@ func (b *bed) clients(ctx context.Context, record *Record) ([]tallied, error) {
 	return results, nil
 }
 
+// goodbye is how long a process may take to say its last look and to end; much longer than the
+// slowest machine takes, because what is not said is not counted.
+const goodbye = 20 * time.Second
+
 // stop ends all services.
 func (b *bed) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.seen {
 		s.signal(syscall.SIGCONT) // a halted one hears nothing
-		s.child.Stop(time.Second)
+		s.child.Stop(goodbye)
 	}
 }
 

@@ -71,8 +71,9 @@ func (o *order) look(ctx context.Context, p *plan, x *process) error {
 		return err
 	}
 	see := func(at time.Duration) Look {
-		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: machine.Own(),
-			Begun: int(x.begun.Load()), Finished: int(x.finished.Load()), Wasted: int(x.wasted.Load()), Busy: time.Duration(x.busy.Load())}
+		l := Look{Service: o.Service, Replica: o.Replica, At: at, Used: machine.Own(), Busy: time.Duration(x.busy.Load())}
+		// In this order: what ends between two of them has begun when that is counted.
+		l.Wasted, l.Finished, l.Begun = int(x.wasted.Load()), int(x.finished.Load()), int(x.begun.Load())
 		if x.crew != nil {
 			if o.Exits == nil { // else the proxy in front says it
 				l.Law = x.crew.look()

@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/spillgate/spillgate/internal/leaks"
 	"github.com/spillgate/spillgate/internal/needs"
 	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"
@@ -21,7 +20,7 @@ import (
 // The test binary is also the program of the children.
 func TestMain(m *testing.M) {
 	bed.Child(Peers()...)
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // drive plays a light load, which a busy machine keeps up with, and checks that all was answered

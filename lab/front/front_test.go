@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/spillgate/spillgate/internal/harness/proc"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
 // The test binary is also the children's program.
 func TestMain(m *testing.M) {
 	Child()
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // Beside every attack, every normal request is served. The objective is beyond what a busy

@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/spillgate/spillgate/internal/leaks"
 	"github.com/spillgate/spillgate/internal/world"
 	"github.com/spillgate/spillgate/lab/bed"
 )
@@ -16,7 +15,7 @@ import (
 // The test binary is also the program of the children.
 func TestMain(m *testing.M) {
 	bed.Child(Peers()...)
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 // TestAllTiersTakePart: requests pass through all processes and locks and are accounted for;

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/measure"
-	"go.uber.org/goleak"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 const ms = time.Millisecond
 

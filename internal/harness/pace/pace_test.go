@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/pace"
-	"go.uber.org/goleak"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Verify(m) }
 
 func newAlarm(t testing.TB) *pace.Alarm {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/harness/proc"
-	"go.uber.org/goleak"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
 // The test program is also the child: this variable says which role it plays.
@@ -30,7 +30,7 @@ const roleVar = "SPILLGATE_PROC_TEST_ROLE"
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVar) {
 	case "":
-		goleak.VerifyTestMain(m)
+		leaks.Verify(m)
 	case "server": // forks a grandchild, says ready, stays
 		grandchild := exec.Command("sleep", "1000")
 		if err := grandchild.Start(); err != nil {

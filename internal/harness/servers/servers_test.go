@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"github.com/spillgate/spillgate/internal/harness/servers"
+	"github.com/spillgate/spillgate/internal/leaks"
 )
 
 // asStarter makes the test binary a process that starts a server, says where
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(s.Pid(), s.Dir)
 		select {}
 	}
-	goleak.VerifyTestMain(m)
+	leaks.Verify(m)
 }
 
 func TestPostgres(t *testing.T) {
