@@ -9,12 +9,14 @@ import (
 )
 
 // Answer says that the answer to a ticket that runs has begun. Should the ticket leave as work.Released
-// its time up to here is a sample of the service. A second call does nothing.
-func (g *Gate) Answer(now mono.Time, t *Ticket) {
+// its time up to here is a sample of the service, if sample says so. A second call does nothing.
+func (g *Gate) Answer(now mono.Time, t *Ticket, sample bool) {
 	if t.answered != 0 || t.state != running {
 		return
 	}
-	t.answered = now
+	if sample {
+		t.answered = now
+	}
 	if !t.lent {
 		g.limit.Answer(now, &t.slot)
 	}

@@ -66,6 +66,7 @@ func (l *Limit) Lend(now, started mono.Time, place Place) bool {
 	held := float64(now.Sub(started))
 	if place.answered != 0 {
 		held = float64(place.answered.Sub(started))
+		l.streaming.add(float64(now.Sub(place.answered)), true)
 	}
 	l.window.lent += held
 	l.drop(place)
