@@ -14,9 +14,7 @@ func (g *Gate) Answer(now mono.Time, t *Ticket, sample bool) {
 	if t.answered != 0 || t.state != running {
 		return
 	}
-	if sample {
-		t.answered = now
-	}
+	t.answered, t.untimed = now, !sample
 	if !t.lent {
 		g.limit.Answer(now, &t.slot)
 	}
@@ -34,7 +32,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	until, executed, sample := now, o.Executed(), g.sample(t)
 	if o == work.Released {
 		executed = t.answered != 0
-		if sample = sample && executed; executed {
+		if sample = sample && executed && !t.untimed; executed {
 			until = t.answered
 		}
 	}
