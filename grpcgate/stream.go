@@ -64,14 +64,11 @@ func (s *servedStream) giveBack() {
 	s.ticket.Leave(work.Released)
 }
 
-// answers says that the answer has begun, unless the client may have taken its time before.
+// answers says that the answer has begun. Where the client sends a stream too, it may have taken its time before.
 func (s *servedStream) answers() {
-	if s.talks {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ticket.Begun()
+	s.ticket.Begun(!s.talks)
 }
 
 // Context returns the call's context, with its deadline and tags.

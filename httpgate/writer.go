@@ -296,12 +296,8 @@ func (w *writer) failing(code int, h http.Header) bool {
 	return code >= http.StatusBadRequest
 }
 
-// begun says that the answer has begun, unless the client may have taken its time with the request before.
-func (w *writer) begun() {
-	if w.seat == nil || w.seat.sample {
-		w.in.ticket.Begun()
-	}
-}
+// begun says that the answer has begun. The client may have taken its time with the request before.
+func (w *writer) begun() { w.in.ticket.Begun(w.seat == nil || w.seat.sample) }
 
 // leave gives back the slot that the request has.
 func (w *writer) leave(o work.Outcome) {

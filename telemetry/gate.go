@@ -154,7 +154,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 	var (
 		unreachable = gauge("spillgate.objective_unreachable", "", "1 while the service takes longer than the objective although no request waits.")
 		limit       = gauge("spillgate.slots.limit", "", "Concurrency limit: the most requests that may run at once.")
-		inUse       = gauge("spillgate.slots.in_use", "", "Requests that hold a slot.")
+		inUse       = gauge("spillgate.slots.in_use", "", "Requests that run: with a slot, or without one since they take longer than the objective.")
 		waiting     = gauge("spillgate.waiting", "", "Requests that wait in the gate's queue.")
 		credits     = gauge("spillgate.credits", "", "Credits in the pool: the sum that clients may hold.")
 		issued      = gauge("spillgate.credits_issued", "", "Credits that clients hold now.")

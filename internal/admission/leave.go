@@ -9,12 +9,12 @@ import (
 )
 
 // Answer says that the answer to a ticket that runs has begun. Should the ticket leave as work.Released
-// its time up to here is a sample of the service. A second call does nothing.
-func (g *Gate) Answer(now mono.Time, t *Ticket) {
+// its time up to here is a sample of the service, if sample says so. A second call does nothing.
+func (g *Gate) Answer(now mono.Time, t *Ticket, sample bool) {
 	if t.answered != 0 || t.state != running {
 		return
 	}
-	t.answered = now
+	t.answered, t.untimed = now, !sample
 	if !t.lent {
 		g.limit.Answer(now, &t.slot)
 	}
@@ -32,7 +32,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	until, executed, sample := now, o.Executed(), g.sample(t)
 	if o == work.Released {
 		executed = t.answered != 0
-		if sample = sample && executed; executed {
+		if sample = sample && executed && !t.untimed; executed {
 			until = t.answered
 		}
 	}
@@ -65,7 +65,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		t.overdue = true
 	}
 	if t.nature != nil || sample {
-		g.kinds.End(t.nature, t.kind, t.holds, t.overdue, sample || t.lent)
+		g.kinds.End(t.nature, t.kind, t.holds, t.overdue && (t.answered == 0 || t.answered > t.due), sample || t.lent)
 	}
 	g.free(now, t, o, sample)
 	g.pace.follow(g.limit)

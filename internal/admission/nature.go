@@ -52,9 +52,9 @@ func (g *Gate) begins(t *Ticket) {
 	}
 }
 
-// outlives notes that t, which holds a slot, has just outlived its objective.
+// outlives notes that t, which holds a slot, has just outlived its objective. A stream whose answer has begun is in time.
 func (g *Gate) outlives(t *Ticket) {
-	if t.Kind != nil && g.lends {
+	if t.Kind != nil && g.lends && t.answered == 0 {
 		t.nature = g.kinds.Outlived(t.nature, t.kind)
 	}
 }

@@ -99,6 +99,7 @@ type Ticket struct {
 	due        mono.Time     // its objective ends, counted from its start
 	overdue    bool          // it has
 	answered   mono.Time     // its answer began, 0 before
+	untimed    bool          // that tells nothing of the service
 	ahead      bool          // its answer carried credits before it left
 	scale      float64       // of residences, when it started
 	promised   time.Duration // the wait that was expected then

@@ -55,7 +55,7 @@ func (g *Gate) Stats() Stats {
 		return s
 	}
 	pool, limit := core.Pool(), core.Slots()
-	s.Waiting, s.Shaping, s.Running, s.Limit = core.Waiting(), core.Shaping(), limit.InUse()+limit.Lent()+g.off, limit.Limit()
+	s.Waiting, s.Shaping, s.Running, s.Limit = core.Waiting(), core.Shaping(), limit.Running()+g.off, limit.Limit()
 	s.Delay, s.Service, s.Unreachable = core.Delay(now), limit.Service(), g.node.Unreachable()
 	s.Clients, s.Credits, s.Issued = pool.Clients(), pool.Total(), pool.Issued()
 	s.Drained, _ = pool.Drained()

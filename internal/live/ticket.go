@@ -91,9 +91,10 @@ func (t *Ticket) Would() work.Reason { return t.would }
 func (t *Ticket) Grant() (wire.Grant, bool) { return t.grant, t.hasGrant }
 
 // Begun says that the answer has begun. Should it go on for so long that the slot comes back
-// before its end (work.Released), the time up to here says how long such work takes. Calls at once from several
+// before its end (work.Released), the slot was not used from here on, and with sample the time up to here says how long such
+// work takes: the client did not have the handler wait before. Calls at once from several
 // goroutines are allowed; only the first counts.
-func (t *Ticket) Begun() {
+func (t *Ticket) Begun(sample bool) {
 	g, now := t.gate, Now()
 	g.lock()
 	now = g.at(now)
@@ -101,7 +102,7 @@ func (t *Ticket) Begun() {
 		g.mu.Unlock()
 		return
 	}
-	g.node.Answer(now, t.core)
+	g.node.Answer(now, t.core, sample)
 	g.finish(now)
 }
 

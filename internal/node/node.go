@@ -145,9 +145,9 @@ func (n *Node) Leave(now mono.Time, t *admission.Ticket, o work.Outcome) {
 }
 
 // Answer says that the answer to a ticket that runs has begun: see admission.Gate.
-func (n *Node) Answer(now mono.Time, t *admission.Ticket) {
+func (n *Node) Answer(now mono.Time, t *admission.Ticket, sample bool) {
 	if n.gate != nil {
-		n.gate.Answer(now, t)
+		n.gate.Answer(now, t, sample)
 	}
 }
 

@@ -30,6 +30,8 @@ type Place struct {
 	found, all    int       // requests that held slots, itself included, and those that ran without
 	beside        bool      // it never held a slot: see Beside
 	answered      mono.Time // when its answer began, 0 before
+	out           bool      // of the order, since then
+	rank          int       // that it had then
 	// Waited is how long the request had waited for the slot, which is a part of the objective. Its driver may set it,
 	// to as much less as the request's own objective is longer than that of the limit.
 	Waited time.Duration

@@ -121,7 +121,7 @@ func (l *Limit) alarmed() bool {
 		enough *= 3 // the windows before were no alarm
 	}
 	return l.trial.kind == noTrial && w.done >= enough && (known > 0 || w.full == 0) &&
-		float64(l.use.slots) > near*l.known() && w.residence() > l.alarm()
+		float64(l.InUse()) > near*l.known() && w.residence() > l.alarm()
 }
 
 // sink lowers a limit far above peak, the number that ran at once, with and without a slot, in a window in which no

@@ -75,6 +75,7 @@ func (l *Limit) Lend(now, started mono.Time, place Place, natural bool) bool {
 	held := float64(now.Sub(started))
 	if place.answered != 0 {
 		held = float64(place.answered.Sub(started))
+		l.streaming.add(float64(now.Sub(place.answered)), true)
 	}
 	l.window.lent += held
 	l.drop(place)

@@ -17,11 +17,12 @@ type Limit struct {
 	most int // what Limit returns: see round
 
 	// What requests show when they end.
-	times    times
-	arrivals arrivals
-	reach    reach
-	calm     calm
-	overlong overlong
+	times     times
+	arrivals  arrivals
+	reach     reach
+	calm      calm
+	overlong  overlong
+	streaming streaming
 
 	// The running window, and what is kept of earlier ones.
 	window   window
@@ -100,11 +101,20 @@ func (l *Limit) Limit() int {
 	return int(l.limit + 0.5)
 }
 
-// InUse returns the number of requests that hold slots.
-func (l *Limit) InUse() int { return l.use.slots }
+// InUse returns the number of slots that are taken: as many as requests hold, without the part of those whose answers have
+// begun that lately were streams. Where the limit is fixed all count.
+func (l *Limit) InUse() int {
+	if l.use.answering == 0 || !l.Lends() {
+		return l.use.slots
+	}
+	return l.use.slots - int(l.streaming.share()*float64(l.use.answering)+0.5)
+}
+
+// Running returns the number of requests that run, with and without slots.
+func (l *Limit) Running() int { return l.use.slots + l.use.lent }
 
 // Free reports whether one more request may run.
-func (l *Limit) Free() bool { return l.use.slots < l.most }
+func (l *Limit) Free() bool { return l.InUse() < l.most }
 
 // round takes over what Limit returns, which is asked for several times a request and changes with a window.
 func (l *Limit) round() { l.most = l.Limit() }
@@ -172,19 +182,24 @@ func (l *Limit) Acquire(now mono.Time) Place {
 		l.use.ended = now // nothing is stuck
 	}
 	l.use.slots++
-	l.window.most = max(l.window.most, l.use.slots)
+	n := l.InUse()
+	l.window.most = max(l.window.most, n)
 	place := l.arrivals.enter(now, l.times.mean*apart)
-	place.ends, place.found, place.all = l.use.ends, l.use.slots, l.use.slots+l.use.lent
+	place.ends, place.found, place.all = l.use.ends, n, n+l.use.lent
 	return place
 }
 
 // Answer says that the answer of a request that holds a slot has begun. The time from here on does not count as use
-// of the slot until it is known whether the request is a stream: Part says that it is one, Release that it is none.
+// of the slot until it is known whether the request is a stream: Part says that it is one, Release that it is none. Where
+// hardly any work is left by then, the request leaves the line of those that are worked on.
 func (l *Limit) Answer(now mono.Time, place *Place) {
 	if place.answered == 0 {
 		l.integrate(now)
 		l.use.answering++
 		place.answered = now
+		if l.streaming.done(l.times.mean) {
+			l.leaveLine(place)
+		}
 	}
 }
 
@@ -198,22 +213,30 @@ func (l *Limit) integrate(now mono.Time) {
 // longer still, and where every caller gives up at a deadline nothing else shows a queue that is longer than the
 // deadline.
 func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
-	w, ran := &l.window, float64(l.use.slots)
+	w, ran := &l.window, float64(l.InUse())
 	rank := l.vacate(now, place)
 	if place.answered != 0 {
-		w.area += float64(now.Sub(place.answered)) // it is no stream
+		written := float64(now.Sub(place.answered))
+		w.area += written // it is no stream
+		l.streaming.add(written, false)
 	}
 	l.sample(now, started, place, rank, ran, float64(max(now.Sub(started), 1)), executed)
 }
 
 // Return is Release for a request that tells nothing of the service.
-func (l *Limit) Return(now mono.Time, place Place) { l.vacate(now, place) }
+func (l *Limit) Return(now mono.Time, place Place) {
+	l.vacate(now, place)
+	if place.answered != 0 {
+		l.streaming.add(float64(now.Sub(place.answered)), true)
+	}
+}
 
 // Part is Release for a stream, whose answer has begun and goes on without a slot. The time up to the answer's
 // beginning is a sample.
 func (l *Limit) Part(now, started mono.Time, place Place) {
-	ran := float64(l.use.slots)
+	ran := float64(l.InUse())
 	rank := l.vacate(now, place)
+	l.streaming.add(float64(now.Sub(place.answered)), true)
 	l.sample(now, started, place, rank, ran, float64(max(place.answered.Sub(started), 1)), true)
 }
 
@@ -274,9 +297,17 @@ func (l *Limit) drop(place Place) (rank int) {
 	if place.answered != 0 {
 		l.use.answering--
 	}
+	l.use.slots--
+	if !place.out {
+		l.leaveLine(&place)
+	}
+	return place.rank
+}
+
+// leaveLine takes a request out of the order in which requests took their slots, and notes its rank.
+func (l *Limit) leaveLine(place *Place) {
 	if l.window.flush > 0 && place.number < l.window.next {
 		l.window.old--
 	}
-	l.use.slots--
-	return l.arrivals.leave(place)
+	place.out, place.rank = true, l.arrivals.leave(*place)
 }

@@ -51,3 +51,80 @@ func TestStreamsHoldNoQueue(t *testing.T) {
 		}
 	}
 }
+
+// A service works on 8 requests at a time and is asked for more than that. The answers of some requests are streams, which
+// keep their slots for as long as edges leave them to any answer that has begun, and hold no worker meanwhile. Other answers
+// begin early, and the workers are held to their ends.
+func TestStreamsKeepNoSlotFromOthers(t *testing.T) {
+	const workers, mean, held = 8, 100 * time.Millisecond, time.Second
+	const length, warm, tick = 60 * time.Second, 10 * time.Second, 2 * time.Millisecond
+	for _, tt := range []struct{ streams, early float64 }{{0.15, 0}, {0.15, 0.5}, {0.5, 0}, {1, 0}} {
+		for seed := range uint64(3) {
+			l, err := New(Config{Slack: held / 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(seed, 2))
+			busy, done := 0, 0
+			var line []func(now mono.Time)
+			events := map[mono.Time][]func(now mono.Time){}
+			after := func(now mono.Time, d time.Duration, f func(mono.Time)) {
+				at := now.Add(d.Round(tick))
+				events[at] = append(events[at], f)
+			}
+			serve := func(started mono.Time, place *Place) func(now mono.Time) {
+				took := time.Duration((0.5 + rng.Float64()) * float64(mean))
+				stream, early := rng.Float64() < tt.streams, rng.Float64() < tt.early
+				return func(now mono.Time) {
+					busy++
+					if early && !stream {
+						after(now, took/4, func(now mono.Time) { l.Answer(now, place) })
+					}
+					after(now, took, func(now mono.Time) {
+						if busy--; now > mono.Time(warm) {
+							done++
+						}
+						if !stream {
+							l.Release(now, started, *place, true)
+							return
+						}
+						l.Answer(now, place)
+						after(now, held, func(now mono.Time) { l.Part(now, started, *place) })
+					})
+				}
+			}
+			for now := mono.Time(0); now < mono.Time(length); now = now.Add(tick) {
+				for _, f := range events[now] {
+					f(now)
+				}
+				delete(events, now)
+				for l.Free() {
+					place := l.Acquire(now)
+					line = append(line, serve(now, &place))
+				}
+				for ; busy < workers && len(line) > 0; line = line[1:] {
+					line[0](now)
+				}
+			}
+			if most := workers * float64(length-warm) / float64(mean); float64(done) < 0.9*most {
+				t.Errorf("%v, seed %d: %d of %.0f requests were worked on, limit %d", tt, seed, done, most, l.Limit())
+			}
+		}
+	}
+}
+
+// Where the limit is fixed, its owner decides how many requests run, and one whose answer has begun is one of them.
+func TestStreamsCountWhereTheLimitIsFixed(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond, Initial: 2, Min: 2, Max: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now := mono.Time(0); now < 100; now++ {
+		place := l.Acquire(now)
+		l.Answer(now, &place)
+		if l.InUse() != 1 {
+			t.Fatalf("%d slots are in use, expected 1", l.InUse())
+		}
+		l.Part(now+1, now, place)
+	}
+}

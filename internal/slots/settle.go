@@ -33,14 +33,15 @@ func (l *Limit) begin(now mono.Time, factor float64) {
 // that run began before it. The window begins when it is in force.
 func (l *Limit) settling(now mono.Time) bool {
 	w := &l.window
-	if w.moved && (l.use.slots > l.Limit() || now < w.opens) {
+	if w.moved && (l.InUse() > l.Limit() || now < w.opens) {
 		return true
 	}
 	if w.moved {
 		fresh := w.fresh || l.trial.kind == fewer || l.trial.kind.climbs()
 		*w = newWindow(now, now)
 		if fresh {
-			w.flush, w.old, w.next = l.use.slots, l.use.slots, l.arrivals.next
+			n := l.InUse()
+			w.flush, w.old, w.next = n, n, l.arrivals.next
 		}
 	}
 	if w.flush == 0 {
@@ -60,5 +61,5 @@ func (l *Limit) settling(now mono.Time) bool {
 func (l *Limit) mixed() bool {
 	t := &l.trial
 	crowded := t.kind.climbs() || l.vain.state == catchingUp && l.knee.service == 0 || t.kind == fewer && t.from.residence > max(whole*float64(l.cfg.Slack), far*l.knee.alone)
-	return crowded && l.window.old > l.use.slots/hardlyOver
+	return crowded && l.window.old > l.InUse()/hardlyOver
 }

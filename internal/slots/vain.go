@@ -95,7 +95,7 @@ func (w *window) leftovers(now mono.Time) bool {
 // nearly the same time end late in the window, of random times the short ones end first, and long polls run beside short
 // requests.
 func (l *Limit) flooded() bool {
-	w, ran := &l.window, float64(l.use.slots)
+	w, ran := &l.window, float64(l.InUse())
 	return l.knee.service == 0 && l.Lends() && !l.Sharing() && l.use.lent == 0 && w.done >= 2*earlySize && ran >= flood*float64(w.done) &&
 		w.residence() > whole*float64(l.cfg.Slack) && (w.area-w.sum)/ran > runLonger*w.sum/float64(w.done) &&
 		w.newest > grown*float64(w.last.Sub(w.start))

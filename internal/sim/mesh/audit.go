@@ -134,7 +134,7 @@ func (b *books) gate(who string, g *admission.Gate, p *process, at atProcess) {
 	if n := g.Waiting() + g.Shaping(); n != p.queued {
 		b.bad("%s: the door says %d tickets wait, %d were told to", who, n, p.queued)
 	}
-	if n := g.Slots().InUse() + g.Slots().Lent(); n != p.running {
+	if n := g.Slots().Running(); n != p.running {
 		b.bad("%s: the door says %d tickets run, %d were told to", who, n, p.running)
 	}
 	if g.Pool().Pending() != at.credited {
