@@ -24,7 +24,7 @@ type builder struct {
 	objective    time.Duration
 	mysql        bool
 	tracker      *track.Tracker
-	questions    uint64
+	counts       counts // of the look before
 	meter        procfs.Meter
 	known        map[int64]known // by session
 	targets      map[uint64]target
@@ -75,8 +75,7 @@ func newBuilder(objective time.Duration, mysql bool) *builder {
 type input struct {
 	at           mono.Time
 	asked        mono.Time // when the look began
-	questions    uint64
-	history      int64 // transactions of which old versions are kept, -1 unknown
+	counts       counts
 	sessions     []sessionRow
 	transactions []transactionRow
 	stale        time.Duration // since transactions were read
@@ -120,7 +119,7 @@ func (b *builder) build(in *input) *track.Look {
 			b.remember(v, r)
 		}
 	}
-	v.old = b.snapshots.look(v, b.known, b.questions, b.objective)
+	v.old = b.snapshots.look(v, b.known, b.counts.changed, b.objective)
 	for i := range in.sessions {
 		if r := &in.sessions[i]; !slices.Contains(in.own, r.id) {
 			b.task(v, r)
@@ -140,11 +139,11 @@ func (b *builder) build(in *input) *track.Look {
 		b.tracker.Note(n)
 	}
 	// The server counts at once, so what is new was done since the look before.
-	done := in.questions - min(b.questions, in.questions)
-	if b.questions == 0 {
+	done := in.counts.questions - min(b.counts.questions, in.counts.questions)
+	if b.counts.questions == 0 {
 		done = 0
 	}
-	b.questions = in.questions
+	b.counts = in.counts
 	b.consume(v, done)
 	b.pools.End(b.tracker, connections, float64(done))
 	b.before, b.asked = in.at, in.asked

@@ -10,21 +10,21 @@ import (
 
 // snapshot is what a transaction sees until it ends.
 type snapshot struct {
-	number int64
-	id     uint64 // of the transaction; an address, which the next may have again
-	age    int64  // at the look before, seconds
-	asked  uint64 // statements that clients had sent when it was seen first
-	kept   int64  // transactions whose old versions were kept then, or at a look since, if that were fewer; -1 unknown
-	made   uint64 // since then: what was changed, if all of them changed something, and no more than is kept since
-	look   bool
+	number  int64
+	id      uint64 // of the transaction; an address, which the next may have again
+	age     int64  // at the look before, seconds
+	history int64  // transactions whose old versions were kept when it was seen first, or at a look since, if that were fewer; -1 unknown
+	changed uint64 // rows that had been changed by then
+	made    uint64 // old versions of rows since then, if those of more transactions are kept now
+	look    bool
 }
 
 // snapshots are those of the look before, by session.
 type snapshots map[int64]*snapshot
 
 // look enters the transactions of a look, and returns those that have kept one snapshot for
-// longer than the objective and only read. Those that write may have taken none.
-func (s snapshots) look(v *view, sessions map[int64]known, asked uint64, objective time.Duration) map[int64]*snapshot {
+// longer than the objective and only read. Those that write may have taken none. changed is how many rows had been changed at the look before.
+func (s snapshots) look(v *view, sessions map[int64]known, changed uint64, objective time.Duration) map[int64]*snapshot {
 	old := map[int64]*snapshot{}
 	for i := range v.transactions {
 		t := &v.transactions[i]
@@ -37,12 +37,15 @@ func (s snapshots) look(v *view, sessions map[int64]known, asked uint64, objecti
 			if k != nil {
 				number = k.number + 1
 			}
-			k = &snapshot{number: number, id: t.id, asked: asked, kept: v.history}
+			k = &snapshot{number: number, id: t.id, changed: changed, history: v.counts.history}
 			s[t.session] = k
 		}
-		k.age, k.look, k.made = t.age, true, v.questions-min(k.asked, v.questions)
-		if k.kept = min(k.kept, v.history); k.kept >= 0 { // without a snapshot, old versions are removed at once
-			k.made = min(k.made, uint64(v.history-k.kept))
+		if v.counts.history < k.history { // what was made before is removed
+			k.changed, k.history = v.counts.changed, v.counts.history
+		}
+		k.age, k.look, k.made = t.age, true, 0
+		if k.history < 0 || v.counts.history > k.history { // else nothing is kept that is not removed at once
+			k.made = v.counts.changed - min(k.changed, v.counts.changed)
 		}
 		if v.keptFor(t, sessions[t.session].parsed.Class) > objective {
 			old[t.session] = k
@@ -106,7 +109,7 @@ func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration, largest
 }
 
 // perVersion is what one old version costs a statement at most, one that waits for a page on which another statement steps over the versions
-// included. In c3 each cost 5 to 6 µs, and several times that where other programs had most of the processors. Nobody is blamed for what the few versions
+// included. In c3 the ten of a transaction cost 5 to 6 µs, and several times that where other programs had most of the processors. Nobody is blamed for what the few versions
 // cannot cost that he keeps.
 const perVersion = 100 * time.Microsecond
 
