@@ -258,7 +258,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if r.state != "" {
 		s.State += ", " + r.state
 	}
-	t.Owner = uint64(r.id)
+	t.Owner = v.owner(r)
 	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
 	if r.idle() || old != nil || long && short || k.parts {
@@ -275,6 +275,15 @@ func (b *builder) task(v *view, r *sessionRow) {
 	}
 	t.Done, t.Total = r.progress()
 	b.targets[t.ID] = goal
+}
+
+// owner returns who runs what a session does: the session or, where its application is known to have no other, the
+// application, which may open one after the other.
+func (v *view) owner(r *sessionRow) uint64 {
+	if v.connected[r.pool()].size == 1 {
+		return r.pool().Owner()
+	}
+	return uint64(r.id)
 }
 
 // identity returns what tells the task of a session from others, to the server and from look

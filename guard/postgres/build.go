@@ -171,7 +171,7 @@ func (b *builder) connection(in *input, r *activityRow, e *track.Entry, ended bo
 		b.tracker.Holds(e, connections, t.Started, 1, false)
 	}
 	ended = ended || strings.HasPrefix(r.state, "idle") && !r.changed.Before(in.since)
-	b.pools.Session(track.Pool{User: r.user, Application: r.application, Database: r.database, Client: r.client}, r.pool, r.free, ended, e)
+	b.pools.Session(r.name(), r.pool, r.free, ended, e)
 }
 
 // blockers returns the processes that hold what others wait for, and the groups of the locks
@@ -235,7 +235,7 @@ func (b *builder) task(in *input, r *activityRow, blocks bool, advisory []string
 	if r.waitType != "" && !idle {
 		s.State += ", waits for " + r.waitType + ":" + r.wait
 	}
-	t.Kind, t.Idle, t.Background = parsed.Fingerprint, idle, background
+	t.Owner, t.Kind, t.Idle, t.Background = r.owner(), parsed.Fingerprint, idle, background
 	t.Barred = barOf(r, parsed.Class)
 	t.Steps = steps(in, r, idle)
 	b.targets[t.ID] = goal
