@@ -119,6 +119,9 @@ func (b *builder) build(in *input) *track.Look {
 			b.remember(v, r)
 		}
 	}
+	if b.before == 0 {
+		b.counts.changed = in.counts.changed // what was done before the first look is not known
+	}
 	v.old = b.snapshots.look(v, b.known, b.counts.changed, b.objective)
 	for i := range in.sessions {
 		if r := &in.sessions[i]; !slices.Contains(in.own, r.id) {
@@ -162,7 +165,7 @@ func (b *builder) index(in *input) *view {
 	}
 	b.transactions.look(v)
 	for i := range in.transactions {
-		if t := &in.transactions[i]; b.transactions.goesOn(v, t, b.objective) {
+		if t := &in.transactions[i]; b.snapshots.goesOn(t) || b.transactions.goesOn(v, t, b.objective) {
 			v.trx[t.session] = t
 		}
 	}
@@ -232,6 +235,9 @@ func (b *builder) task(v *view, r *sessionRow) {
 	old := v.old[r.id]
 	if old != nil && (trx == nil || trx.single) {
 		old = nil // its snapshot ends with the statement
+	}
+	if old != nil {
+		whole = min(whole, old.since)
 	}
 	k := b.known[r.id]
 	goal, key := v.identity(r, &k, trx, old)

@@ -73,6 +73,7 @@ FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL GROUP BY 1, 2, 
 type transactionRow struct {
 	id       uint64
 	waiting  bool
+	begun    int64 // by the server's clock, seconds since 1970
 	age      int64 // seconds
 	waited   int64 // seconds
 	session  int64
@@ -174,13 +175,13 @@ func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
 
 const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified,
   trx_isolation_level IN ('REPEATABLE READ', 'SERIALIZABLE') AND trx_rows_modified + trx_lock_structs = 0, trx_autocommit_non_locking,
-  TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) - 1000000
+  TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) - 1000000, UNIX_TIMESTAMP(trx_started)
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> 0 LIMIT 10000`
 
 func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow) ([]transactionRow, error) {
 	err := query(ctx, c, transactionsSQL, func(rows *sql.Rows) error {
 		var r transactionRow
-		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps, &r.single, &r.sure)
+		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps, &r.single, &r.sure, &r.begun)
 		into = append(into, r)
 		return err
 	})

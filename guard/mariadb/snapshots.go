@@ -6,16 +6,18 @@ import (
 
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // snapshot is what a transaction sees until it ends.
 type snapshot struct {
 	number  int64
-	id      uint64 // of the transaction; an address, which the next may have again
-	age     int64  // at the look before, seconds
-	history int64  // transactions whose old versions were kept when it was seen first, or at a look since, if that were fewer; -1 unknown
-	changed uint64 // rows that had been changed by then
-	made    uint64 // old versions of rows since then, if those of more transactions are kept now
+	id      uint64    // of the transaction; an address, which the next may have again
+	begun   int64     // when the transaction began, to a second
+	history int64     // transactions whose old versions were kept when it was seen first, or at a look since, if that were fewer; -1 unknown
+	changed uint64    // rows that had been changed by then
+	made    uint64    // old versions of rows since then, if those of more transactions are kept now
+	since   mono.Time // when it was there already, once it was seen to be older than the objective; else 0
 	look    bool
 }
 
@@ -23,7 +25,8 @@ type snapshot struct {
 type snapshots map[int64]*snapshot
 
 // look enters the transactions of a look, and returns those that have kept one snapshot for
-// longer than the objective and only read. Those that write may have taken none. changed is how many rows had been changed at the look before.
+// longer than the objective and only read. In its first second the server does not tell for how long a transaction lasts, and its
+// statements may: one that was old because of a long one is so behind short ones. Those that write may have taken none. changed is how many rows had been changed at the look before.
 func (s snapshots) look(v *view, sessions map[int64]known, changed uint64, objective time.Duration) map[int64]*snapshot {
 	old := map[int64]*snapshot{}
 	for i := range v.transactions {
@@ -32,22 +35,28 @@ func (s snapshots) look(v *view, sessions map[int64]known, changed uint64, objec
 			continue
 		}
 		k := s[t.session]
-		if k == nil || k.id != t.id || t.age < k.age {
+		if k == nil || k.id != t.id || k.begun != t.begun {
 			number := int64(1)
 			if k != nil {
 				number = k.number + 1
 			}
-			k = &snapshot{number: number, id: t.id, changed: changed, history: v.counts.history}
+			k = &snapshot{number: number, id: t.id, begun: t.begun, changed: changed, history: v.counts.history}
 			s[t.session] = k
 		}
 		if v.counts.history < k.history { // what was made before is removed
 			k.changed, k.history = v.counts.changed, v.counts.history
 		}
-		k.age, k.look, k.made = t.age, true, 0
+		k.look, k.made = true, 0
 		if k.history < 0 || v.counts.history > k.history { // else nothing is kept that is not removed at once
 			k.made = v.counts.changed - min(k.changed, v.counts.changed)
 		}
-		if v.keptFor(t, sessions[t.session].parsed.Class) > objective {
+		if t.single {
+			k.since = 0 // it may be the next
+		}
+		if kept := v.keptFor(t, sessions[t.session].parsed.Class); kept > objective && (k.since == 0 || v.at.Add(-kept) < k.since) {
+			k.since = v.at.Add(-kept)
+		}
+		if k.since != 0 {
 			old[t.session] = k
 		}
 	}
@@ -58,6 +67,12 @@ func (s snapshots) look(v *view, sessions map[int64]known, changed uint64, objec
 		k.look = false
 	}
 	return old
+}
+
+// goesOn reports whether a transaction is one whose snapshot was old at the look before.
+func (s snapshots) goesOn(t *transactionRow) bool {
+	k := s[t.session]
+	return k != nil && k.since != 0 && !t.single && k.id == t.id && k.begun == t.begun
 }
 
 // keptFor returns for how long a transaction has kept its snapshot at least, given what its session runs. A statement that changes rows takes none, whatever

@@ -119,6 +119,36 @@ func TestOldSnapshot(t *testing.T) {
 	}
 }
 
+// A snapshot that a long statement showed to be old is so behind short ones as well, although the server tells in its first second only when the
+// transaction began to a second. The next transaction of the session is another, and so is the next statement that is one by itself.
+func TestASnapshotThatIsOldStaysOld(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		b := newBuilder(20*time.Millisecond, false)
+		for i, tt := range []struct {
+			command string
+			elapsed float64
+			begun   int64
+			same    bool
+		}{{"Query", 160, 100, true}, {"Query", 3, 100, !single}, {"Sleep", 2, 100, !single}, {"Query", 4, 100, !single}, {"Query", 5, 101, false}} {
+			at := mono.Time(10 * time.Second).Add(time.Duration(i) * tick)
+			l := b.build(&input{at: at, counts: counts{questions: uint64(100 * i), changed: uint64(50 + 50*i), history: int64(i)}, fresh: true, stale: 10 * time.Millisecond,
+				sessions:     []sessionRow{{id: 1, command: tt.command, text: "SELECT 1", elapsed: tt.elapsed, query: int64(7 + i)}},
+				transactions: []transactionRow{{id: 1 << 47, session: 1, keeps: true, single: single, begun: tt.begun, sure: -800_000}}})
+			held, age := uint64(0), time.Duration(0)
+			for _, h := range l.Sample.Holds {
+				if h.Resource == versions {
+					held, age = h.Used, l.Sample.At.Sub(l.Sample.Tasks[h.Task].Started)
+				}
+			}
+			switch {
+			case i == 0: // nothing was changed since it was seen first
+			case !tt.same && held > 0, tt.same && (held != uint64(50*i) || l.Sample.Tasks[0].ID != 1 || age != 160*time.Millisecond+time.Duration(i)*tick):
+				t.Errorf("single %v, look %d: it keeps %d and is %v old, %+v; expected the same task: %v", single, i, held, age, l.Sample.Tasks, tt.same)
+			}
+		}
+	}
+}
+
 // A snapshot keeps as many versions as rows were changed since it was taken, in however few transactions: not what was
 // made before, nor what is removed because only transactions keep it that are over.
 func TestVersionsAreOfRows(t *testing.T) {
