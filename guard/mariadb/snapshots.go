@@ -125,8 +125,8 @@ func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration, largest
 
 // perVersion is what one old version costs a statement at most, one that waits for a page on which another statement steps over the versions
 // included. In c3 the ten of a transaction cost 5 to 6 µs, and several times that where other programs had most of the processors. Nobody is blamed for what the few versions
-// cannot cost that he keeps.
-const perVersion = 100 * time.Microsecond
+// cannot cost that he keeps: with ten times as much, a long SELECT was, beside 300 updates of single rows a second that were slow for another reason.
+const perVersion = 10 * time.Microsecond
 
 // mostKept bounds how many versions are counted.
 const mostKept = 1 << 32

@@ -149,6 +149,40 @@ func TestASnapshotThatIsOldStaysOld(t *testing.T) {
 	}
 }
 
+// What statements lose to a snapshot is bounded by what so many versions can cost each of them, however slow they are for other reasons.
+func TestFewVersionsCostLittle(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changed  uint64 // rows, at each look
+		from, to int64  // of what an UPDATE that runs 40 ms loses, in ms
+	}{"few": {30, 0, 16}, "many": {3000, 25, 40}} {
+		b := newBuilder(20*time.Millisecond, false)
+		lost := int64(0)
+		for i := range 60 {
+			in := &input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(30 * i), changed: tt.changed * uint64(i), history: int64(max(i-30, 0))}, fresh: true,
+				usage: func(int64) (procfs.Usage, bool) { return procfs.Usage{}, true }, state: func(int64) procfs.State { return procfs.Running }}
+			running, elapsed := 1, 5.0
+			if i > 30 { // a long SELECT, and updates that have become slow
+				running, elapsed = 8, 40
+				in.sessions = []sessionRow{{id: 1, thread: 1, command: "Query", state: "Sending data", text: "SELECT SUM(v) FROM t", elapsed: float64(100 * (i - 30)), query: 1}}
+				in.transactions = []transactionRow{{id: 1 << 47, session: 1, keeps: true, single: true, begun: 100, sure: int64(i-30)*tick.Microseconds() - 1_000_000}}
+			}
+			for k := range running {
+				in.sessions = append(in.sessions, sessionRow{id: int64(k) + 2, thread: int64(k) + 2, command: "Query", state: "Updating", text: "UPDATE t SET v = 1", elapsed: elapsed, query: int64(1000*i + k)})
+			}
+			l := b.build(in)
+			lost = 0
+			for _, h := range l.Sample.Holds {
+				if h.Resource == versions && h.Used == 0 {
+					lost = max(lost, h.WaitTime.Milliseconds())
+				}
+			}
+		}
+		if lost < tt.from || lost > tt.to {
+			t.Errorf("%s: an UPDATE of 40 ms lost %d ms to the snapshot, expected %d to %d", name, lost, tt.from, tt.to)
+		}
+	}
+}
+
 // A snapshot keeps as many versions as rows were changed since it was taken, in however few transactions: not what was
 // made before, nor what is removed because only transactions keep it that are over.
 func TestVersionsAreOfRows(t *testing.T) {
