@@ -274,7 +274,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 		b.kinds.began(parsed.Fingerprint, v.at)
 	}
 	if r.command == killed {
-		t.Steps = 0
+		t.Steps, t.Ending = 0, true
 	}
 	if trx != nil {
 		t.Undo = time.Duration(min(max(trx.modified, 0), 1e12)) * time.Second / undoRate
