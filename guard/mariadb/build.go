@@ -24,7 +24,7 @@ type builder struct {
 	objective    time.Duration
 	mysql        bool
 	tracker      *track.Tracker
-	questions    uint64
+	counts       counts // of the look before
 	meter        procfs.Meter
 	known        map[int64]known // by session
 	targets      map[uint64]target
@@ -75,8 +75,7 @@ func newBuilder(objective time.Duration, mysql bool) *builder {
 type input struct {
 	at           mono.Time
 	asked        mono.Time // when the look began
-	questions    uint64
-	history      int64 // transactions of which old versions are kept, -1 unknown
+	counts       counts
 	sessions     []sessionRow
 	transactions []transactionRow
 	stale        time.Duration // since transactions were read
@@ -120,7 +119,10 @@ func (b *builder) build(in *input) *track.Look {
 			b.remember(v, r)
 		}
 	}
-	v.old = b.snapshots.look(v, b.known, b.questions, b.objective)
+	if b.before == 0 {
+		b.counts.changed = in.counts.changed // what was done before the first look is not known
+	}
+	v.old = b.snapshots.look(v, b.known, b.counts.changed, b.objective)
 	for i := range in.sessions {
 		if r := &in.sessions[i]; !slices.Contains(in.own, r.id) {
 			b.task(v, r)
@@ -140,11 +142,11 @@ func (b *builder) build(in *input) *track.Look {
 		b.tracker.Note(n)
 	}
 	// The server counts at once, so what is new was done since the look before.
-	done := in.questions - min(b.questions, in.questions)
-	if b.questions == 0 {
+	done := in.counts.questions - min(b.counts.questions, in.counts.questions)
+	if b.counts.questions == 0 {
 		done = 0
 	}
-	b.questions = in.questions
+	b.counts = in.counts
 	b.consume(v, done)
 	b.pools.End(b.tracker, connections, float64(done))
 	b.before, b.asked = in.at, in.asked
@@ -163,7 +165,7 @@ func (b *builder) index(in *input) *view {
 	}
 	b.transactions.look(v)
 	for i := range in.transactions {
-		if t := &in.transactions[i]; b.transactions.goesOn(v, t, b.objective) {
+		if t := &in.transactions[i]; b.snapshots.goesOn(t) || b.transactions.goesOn(v, t, b.objective) {
 			v.trx[t.session] = t
 		}
 	}
@@ -234,6 +236,9 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if old != nil && (trx == nil || trx.single) {
 		old = nil // its snapshot ends with the statement
 	}
+	if old != nil {
+		whole = min(whole, old.since)
+	}
 	k := b.known[r.id]
 	goal, key := v.identity(r, &k, trx, old)
 	short := v.at.Sub(began) <= b.objective
@@ -259,7 +264,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 	if r.state != "" {
 		s.State += ", " + r.state
 	}
-	t.Owner = uint64(r.id)
+	t.Owner = v.owner(r)
 	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
 	if r.idle() || old != nil || long && short || k.parts {
@@ -269,13 +274,22 @@ func (b *builder) task(v *view, r *sessionRow) {
 		b.kinds.began(parsed.Fingerprint, v.at)
 	}
 	if r.command == killed {
-		t.Steps = 0
+		t.Steps, t.Ending = 0, true
 	}
 	if trx != nil {
 		t.Undo = time.Duration(min(max(trx.modified, 0), 1e12)) * time.Second / undoRate
 	}
 	t.Done, t.Total = r.progress()
 	b.targets[t.ID] = goal
+}
+
+// owner returns who runs what a session does: the session or, where its application is known to have no other, the
+// application, which may open one after the other.
+func (v *view) owner(r *sessionRow) uint64 {
+	if v.connected[r.pool()].size == 1 {
+		return r.pool().Owner()
+	}
+	return uint64(r.id)
 }
 
 // identity returns what tells the task of a session from others, to the server and from look

@@ -73,6 +73,7 @@ FROM performance_schema.threads WHERE PROCESSLIST_ID IS NOT NULL GROUP BY 1, 2, 
 type transactionRow struct {
 	id       uint64
 	waiting  bool
+	begun    int64 // by the server's clock, seconds since 1970
 	age      int64 // seconds
 	waited   int64 // seconds
 	session  int64
@@ -174,13 +175,13 @@ func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
 
 const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified,
   trx_isolation_level IN ('REPEATABLE READ', 'SERIALIZABLE') AND trx_rows_modified + trx_lock_structs = 0, trx_autocommit_non_locking,
-  TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) - 1000000
+  TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) - 1000000, UNIX_TIMESTAMP(trx_started)
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> 0 LIMIT 10000`
 
 func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow) ([]transactionRow, error) {
 	err := query(ctx, c, transactionsSQL, func(rows *sql.Rows) error {
 		var r transactionRow
-		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps, &r.single, &r.sure)
+		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps, &r.single, &r.sure, &r.begun)
 		into = append(into, r)
 		return err
 	})
@@ -266,23 +267,31 @@ func readUnread(ctx context.Context, c *sql.Conn, into []queued, ports []int) ([
 	return into, err
 }
 
-// readCounts reads how many statements clients have sent, and of how many transactions old versions of rows are kept, -1 if the server does not tell
-// here. To read both costs no more than one.
-func readCounts(ctx context.Context, c *sql.Conn) (questions uint64, history int64, err error) {
-	history = -1
-	err = query(ctx, c, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Innodb_history_list_length')", func(rows *sql.Rows) error {
+// counts are what the server counts.
+type counts struct {
+	questions uint64 // statements that clients have sent
+	changed   uint64 // rows that statements have updated or deleted, each of which left an old version
+	history   int64  // transactions of which old versions are kept, -1 unknown
+}
+
+// readCounts reads them; history only if the server tells it here. To read all costs no more than one.
+func readCounts(ctx context.Context, c *sql.Conn) (counts, error) {
+	all := counts{history: -1}
+	err := query(ctx, c, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Handler_update', 'Handler_delete', 'Innodb_history_list_length')", func(rows *sql.Rows) error {
 		var name string
 		var n uint64
 		err := rows.Scan(&name, &n)
-		switch {
-		case strings.EqualFold(name, "Questions"):
-			questions = n
+		switch strings.ToLower(name) {
+		case "questions":
+			all.questions = n
+		case "handler_update", "handler_delete":
+			all.changed += n
 		default:
-			history = int64(min(n, math.MaxInt64))
+			all.history = int64(min(n, math.MaxInt64))
 		}
 		return err
 	})
-	return questions, history, err
+	return all, err
 }
 
 // readHistory reads of how many transactions MySQL keeps old versions, -1 if it does not count them.

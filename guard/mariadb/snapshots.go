@@ -6,25 +6,28 @@ import (
 
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // snapshot is what a transaction sees until it ends.
 type snapshot struct {
-	number int64
-	id     uint64 // of the transaction; an address, which the next may have again
-	age    int64  // at the look before, seconds
-	asked  uint64 // statements that clients had sent when it was seen first
-	kept   int64  // transactions whose old versions were kept then, or at a look since, if that were fewer; -1 unknown
-	made   uint64 // since then: what was changed, if all of them changed something, and no more than is kept since
-	look   bool
+	number  int64
+	id      uint64    // of the transaction; an address, which the next may have again
+	begun   int64     // when the transaction began, to a second
+	history int64     // transactions whose old versions were kept when it was seen first, or at a look since, if that were fewer; -1 unknown
+	changed uint64    // rows that had been changed by then
+	made    uint64    // old versions of rows since then, if those of more transactions are kept now
+	since   mono.Time // when it was there already, once it was seen to be older than the objective; else 0
+	look    bool
 }
 
 // snapshots are those of the look before, by session.
 type snapshots map[int64]*snapshot
 
 // look enters the transactions of a look, and returns those that have kept one snapshot for
-// longer than the objective and only read. Those that write may have taken none.
-func (s snapshots) look(v *view, sessions map[int64]known, asked uint64, objective time.Duration) map[int64]*snapshot {
+// longer than the objective and only read. In its first second the server does not tell for how long a transaction lasts, and its
+// statements may: one that was old because of a long one is so behind short ones. Those that write may have taken none. changed is how many rows had been changed at the look before.
+func (s snapshots) look(v *view, sessions map[int64]known, changed uint64, objective time.Duration) map[int64]*snapshot {
 	old := map[int64]*snapshot{}
 	for i := range v.transactions {
 		t := &v.transactions[i]
@@ -32,19 +35,28 @@ func (s snapshots) look(v *view, sessions map[int64]known, asked uint64, objecti
 			continue
 		}
 		k := s[t.session]
-		if k == nil || k.id != t.id || t.age < k.age {
+		if k == nil || k.id != t.id || k.begun != t.begun {
 			number := int64(1)
 			if k != nil {
 				number = k.number + 1
 			}
-			k = &snapshot{number: number, id: t.id, asked: asked, kept: v.history}
+			k = &snapshot{number: number, id: t.id, begun: t.begun, changed: changed, history: v.counts.history}
 			s[t.session] = k
 		}
-		k.age, k.look, k.made = t.age, true, v.questions-min(k.asked, v.questions)
-		if k.kept = min(k.kept, v.history); k.kept >= 0 { // without a snapshot, old versions are removed at once
-			k.made = min(k.made, uint64(v.history-k.kept))
+		if v.counts.history < k.history { // what was made before is removed
+			k.changed, k.history = v.counts.changed, v.counts.history
 		}
-		if v.keptFor(t, sessions[t.session].parsed.Class) > objective {
+		k.look, k.made = true, 0
+		if k.history < 0 || v.counts.history > k.history { // else nothing is kept that is not removed at once
+			k.made = v.counts.changed - min(k.changed, v.counts.changed)
+		}
+		if t.single {
+			k.since = 0 // it may be the next
+		}
+		if kept := v.keptFor(t, sessions[t.session].parsed.Class); kept > objective && (k.since == 0 || v.at.Add(-kept) < k.since) {
+			k.since = v.at.Add(-kept)
+		}
+		if k.since != 0 {
 			old[t.session] = k
 		}
 	}
@@ -55,6 +67,12 @@ func (s snapshots) look(v *view, sessions map[int64]known, asked uint64, objecti
 		k.look = false
 	}
 	return old
+}
+
+// goesOn reports whether a transaction is one whose snapshot was old at the look before.
+func (s snapshots) goesOn(t *transactionRow) bool {
+	k := s[t.session]
+	return k != nil && k.since != 0 && !t.single && k.id == t.id && k.begun == t.begun
 }
 
 // keptFor returns for how long a transaction has kept its snapshot at least, given what its session runs. A statement that changes rows takes none, whatever
@@ -106,9 +124,9 @@ func (b *builder) keeps(v *view) (most *track.Entry, held time.Duration, largest
 }
 
 // perVersion is what one old version costs a statement at most, one that waits for a page on which another statement steps over the versions
-// included. In c3 each cost 5 to 6 µs, and several times that where other programs had most of the processors. Nobody is blamed for what the few versions
-// cannot cost that he keeps.
-const perVersion = 100 * time.Microsecond
+// included. In c3 the ten of a transaction cost 5 to 6 µs, and several times that where other programs had most of the processors. Nobody is blamed for what the few versions
+// cannot cost that he keeps: with ten times as much, a long SELECT was, beside 300 updates of single rows a second that were slow for another reason.
+const perVersion = 10 * time.Microsecond
 
 // mostKept bounds how many versions are counted.
 const mostKept = 1 << 32

@@ -369,13 +369,13 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	if len(in.sessions) > mostRows {
 		return nil, fmt.Errorf("mariadb: the process list shows more than %d busy sessions", mostRows)
 	}
-	if in.questions, in.history, err = readCounts(ctx, c); err != nil {
+	if in.counts, err = readCounts(ctx, c); err != nil {
 		return fail("SHOW GLOBAL STATUS")
 	}
 	s.asked += 2
 	if s.mysql && slices.ContainsFunc(in.transactions, func(t transactionRow) bool { return t.keeps }) {
 		history, err := readHistory(ctx, c)
-		if in.history, err = without(s, history, -1, "INNODB_METRICS", "how many old versions of rows are kept", err); err != nil {
+		if in.counts.history, err = without(s, history, -1, "INNODB_METRICS", "how many old versions of rows are kept", err); err != nil {
 			return nil, err
 		}
 		s.asked++
@@ -393,7 +393,7 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	if err = s.queues(ctx); err != nil {
 		return nil, err
 	}
-	in.questions -= min(s.asked, in.questions)
+	in.counts.questions -= min(s.asked, in.counts.questions)
 	if in.usage, in.state = nil, nil; s.pid != 0 {
 		in.usage = func(thread int64) (procfs.Usage, bool) { return procfs.Thread(s.pid, thread) }
 		in.state = func(thread int64) procfs.State { return procfs.ThreadState(s.pid, thread) }

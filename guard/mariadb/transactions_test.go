@@ -15,7 +15,7 @@ func TestTransactionsAreAsOldAsTheyWereSeen(t *testing.T) {
 	b := newBuilder(objective, false)
 	for i := range 6 {
 		at := mono.Time(time.Second).Add(time.Duration(i) * tick)
-		in := &input{at: at, questions: uint64(10 * i),
+		in := &input{at: at, counts: counts{questions: uint64(10 * i)},
 			sessions: []sessionRow{{id: 2, command: "Query", text: "INSERT INTO batch VALUES (1)", elapsed: 5, query: int64(i)},
 				{id: 3, command: "Query", text: "UPDATE hot SET v = 1", elapsed: 50, query: int64(100 + i)}},
 			transactions: []transactionRow{{id: 71, session: 2, modified: 10}, {id: uint64(80 + i), session: 3, waiting: true}},
@@ -117,7 +117,7 @@ func TestSessionsThatWentOn(t *testing.T) {
 			case tt.batch:
 				holds.elapsed, holds.query = 1, int64(10+i) // too short to have lasted since transactions were read
 			}
-			l = &b.build(&input{at: mono.Time(time.Second).Add(time.Duration(at) * time.Millisecond), questions: uint64(10 * i), stale: stale, fresh: i < 3,
+			l = &b.build(&input{at: mono.Time(time.Second).Add(time.Duration(at) * time.Millisecond), counts: counts{questions: uint64(10 * i)}, stale: stale, fresh: i < 3,
 				sessions:     []sessionRow{holds, {id: 3, command: "Query", text: "UPDATE hot SET v = 2", elapsed: float64(at), query: 8}},
 				transactions: []transactionRow{{id: 71, session: 2, modified: 1, sure: -900_000}, {id: 80, session: 3, waiting: true, sure: -900_000}},
 				rowWaits:     []rowWait{{80, 71}}}).Sample
@@ -170,7 +170,7 @@ func TestAProcedureIsOneTask(t *testing.T) {
 			began = 260
 		}
 		at := mono.Time(time.Second).Add(time.Duration(at) * time.Millisecond)
-		l := &b.build(&input{at: at, asked: at - mono.Time(5*time.Millisecond), questions: uint64(10 * i), fresh: true, stale: time.Millisecond,
+		l := &b.build(&input{at: at, asked: at - mono.Time(5*time.Millisecond), counts: counts{questions: uint64(10 * i)}, fresh: true, stale: time.Millisecond,
 			sessions: []sessionRow{{id: 2, command: "Query", text: []string{"SELECT 1", "DELETE FROM t", "INSERT INTO t VALUES (1)", "SELECT 2"}[i], elapsed: float64(i*100 + 50 - began), query: int64(10 + i)}}}).Sample
 		task := &l.Tasks[0]
 		if i == 0 {

@@ -53,7 +53,7 @@ func TestUnseenWaits(t *testing.T) {
 			for thread := range int64(3) {
 				used[thread] = procfs.Usage{CPU: time.Duration(i) * 20 * time.Millisecond, Delay: time.Duration(i) * tt.delay}
 			}
-			in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i),
+			in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(100 * i)},
 				usage: func(thread int64) (procfs.Usage, bool) { return used[thread], true }, state: func(thread int64) procfs.State { return procfs.State(tt.states[thread-1]) }}
 			for id := range int64(2) {
 				in.sessions = append(in.sessions, sessionRow{id: id + 1, thread: id + 1, command: "Query", state: []string{tt.word, "Sending data"}[id], text: "SELECT 1", elapsed: 5, query: int64(10*i) + id})
@@ -74,7 +74,7 @@ func TestOldSnapshot(t *testing.T) {
 	var l *culprit.Sample
 	report := -1
 	look := func(i int, sure time.Duration) {
-		in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i), history: -1,
+		in := &input{at: mono.Time(time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(100 * i), changed: uint64(100 * i), history: -1},
 			usage: func(int64) (procfs.Usage, bool) { return procfs.Usage{}, true }, state: func(int64) procfs.State { return procfs.Running }}
 		for id := range int64(running) {
 			in.sessions = append(in.sessions, sessionRow{id: id + 2, thread: id + 2, command: "Query", state: "Updating", text: "UPDATE t SET v = 1", elapsed: 10, query: int64(1000*i) + id})
@@ -119,6 +119,106 @@ func TestOldSnapshot(t *testing.T) {
 	}
 }
 
+// A snapshot that a long statement showed to be old is so behind short ones as well, although the server tells in its first second only when the
+// transaction began to a second. The next transaction of the session is another, and so is the next statement that is one by itself.
+func TestASnapshotThatIsOldStaysOld(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		b := newBuilder(20*time.Millisecond, false)
+		for i, tt := range []struct {
+			command string
+			elapsed float64
+			begun   int64
+			same    bool
+		}{{"Query", 160, 100, true}, {"Query", 3, 100, !single}, {"Sleep", 2, 100, !single}, {"Query", 4, 100, !single}, {"Query", 5, 101, false}} {
+			at := mono.Time(10 * time.Second).Add(time.Duration(i) * tick)
+			l := b.build(&input{at: at, counts: counts{questions: uint64(100 * i), changed: uint64(50 + 50*i), history: int64(i)}, fresh: true, stale: 10 * time.Millisecond,
+				sessions:     []sessionRow{{id: 1, command: tt.command, text: "SELECT 1", elapsed: tt.elapsed, query: int64(7 + i)}},
+				transactions: []transactionRow{{id: 1 << 47, session: 1, keeps: true, single: single, begun: tt.begun, sure: -800_000}}})
+			held, age := uint64(0), time.Duration(0)
+			for _, h := range l.Sample.Holds {
+				if h.Resource == versions {
+					held, age = h.Used, l.Sample.At.Sub(l.Sample.Tasks[h.Task].Started)
+				}
+			}
+			switch {
+			case i == 0: // nothing was changed since it was seen first
+			case !tt.same && held > 0, tt.same && (held != uint64(50*i) || l.Sample.Tasks[0].ID != 1 || age != 160*time.Millisecond+time.Duration(i)*tick):
+				t.Errorf("single %v, look %d: it keeps %d and is %v old, %+v; expected the same task: %v", single, i, held, age, l.Sample.Tasks, tt.same)
+			}
+		}
+	}
+}
+
+// What statements lose to a snapshot is bounded by what so many versions can cost each of them, however slow they are for other reasons.
+func TestFewVersionsCostLittle(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changed  uint64 // rows, at each look
+		from, to int64  // of what an UPDATE that runs 40 ms loses, in ms
+	}{"few": {30, 0, 16}, "many": {3000, 25, 40}} {
+		b := newBuilder(20*time.Millisecond, false)
+		lost := int64(0)
+		for i := range 60 {
+			in := &input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(30 * i), changed: tt.changed * uint64(i), history: int64(max(i-30, 0))}, fresh: true,
+				usage: func(int64) (procfs.Usage, bool) { return procfs.Usage{}, true }, state: func(int64) procfs.State { return procfs.Running }}
+			running, elapsed := 1, 5.0
+			if i > 30 { // a long SELECT, and updates that have become slow
+				running, elapsed = 8, 40
+				in.sessions = []sessionRow{{id: 1, thread: 1, command: "Query", state: "Sending data", text: "SELECT SUM(v) FROM t", elapsed: float64(100 * (i - 30)), query: 1}}
+				in.transactions = []transactionRow{{id: 1 << 47, session: 1, keeps: true, single: true, begun: 100, sure: int64(i-30)*tick.Microseconds() - 1_000_000}}
+			}
+			for k := range running {
+				in.sessions = append(in.sessions, sessionRow{id: int64(k) + 2, thread: int64(k) + 2, command: "Query", state: "Updating", text: "UPDATE t SET v = 1", elapsed: elapsed, query: int64(1000*i + k)})
+			}
+			l := b.build(in)
+			lost = 0
+			for _, h := range l.Sample.Holds {
+				if h.Resource == versions && h.Used == 0 {
+					lost = max(lost, h.WaitTime.Milliseconds())
+				}
+			}
+		}
+		if lost < tt.from || lost > tt.to {
+			t.Errorf("%s: an UPDATE of 40 ms lost %d ms to the snapshot, expected %d to %d", name, lost, tt.from, tt.to)
+		}
+	}
+}
+
+// A snapshot keeps as many versions as rows were changed since it was taken, in however few transactions: not what was
+// made before, nor what is removed because only transactions keep it that are over.
+func TestVersionsAreOfRows(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changed [4]uint64
+		history [4]int64
+		want    uint64
+	}{
+		"large transactions":            {[4]uint64{5000, 5000, 25_000, 45_000}, [4]int64{7, 7, 8, 9}, 40_000},
+		"one that goes on":              {[4]uint64{0, 20_000, 40_000, 60_000}, [4]int64{7, 7, 7, 7}, 0},
+		"one that went on":              {[4]uint64{0, 20_000, 40_000, 60_000}, [4]int64{7, 7, 7, 8}, 60_000},
+		"removed at once":               {[4]uint64{0, 200, 400, 600}, [4]int64{7, 5, 6, 5}, 0},
+		"some, from before, is removed": {[4]uint64{0, 200, 400, 600}, [4]int64{7, 7, 5, 15}, 200},
+		"the server does not tell":      {[4]uint64{0, 200, 400, 600}, [4]int64{-1, -1, -1, -1}, 600},
+	} {
+		b := newBuilder(20*time.Millisecond, false)
+		kept := uint64(0)
+		for i := range tt.changed {
+			in := &input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(100 * i), changed: tt.changed[i], history: tt.history[i]}, fresh: true}
+			if i > 0 {
+				in.sessions = []sessionRow{{id: 1, command: "Sleep", elapsed: float64(50 * i), query: 7}}
+				in.transactions = []transactionRow{{id: 1 << 47, session: 1, keeps: true, sure: int64(i) * tick.Microseconds()}}
+			}
+			kept = 0
+			for _, h := range b.build(in).Sample.Holds {
+				if h.Resource == versions {
+					kept = h.Used
+				}
+			}
+		}
+		if kept != tt.want {
+			t.Errorf("%s: keeps %d, expected %d", name, kept, tt.want)
+		}
+	}
+}
+
 // A statement that changes rows takes no snapshot: an UPDATE that has run for longer than an objective and has locked nothing yet, as one
 // that lacks a processor, keeps nothing and is one of the foreground. Behind a SELECT of its transaction it does keep what that saw.
 func TestAnUpdateTakesNoSnapshot(t *testing.T) {
@@ -135,7 +235,7 @@ func TestAnUpdateTakesNoSnapshot(t *testing.T) {
 		b := newBuilder(20*time.Millisecond, false)
 		var l *track.Look
 		for i := range 3 {
-			l = b.build(&input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), questions: uint64(100 * i), history: -1, fresh: true,
+			l = b.build(&input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(100 * i), changed: uint64(100 * i), history: -1}, fresh: true,
 				sessions:     []sessionRow{{id: 1, command: "Query", state: "Updating", text: tt.text, elapsed: float64(150 + 100*i), query: 7}},
 				transactions: []transactionRow{{id: 1 << 47, session: 1, age: 1, keeps: true, sure: (tt.sure + time.Duration(i)*tick).Microseconds()}}})
 		}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/spillgate/spillgate/guard/track"
 )
 
 // activityRow is a session that does something, as pg_stat_activity shows it.
@@ -28,6 +30,20 @@ type activityRow struct {
 	superuser   bool
 	horizon     int64 // transactions since the oldest that it must still see as open
 	pool, free  int   // sessions that its application has from its place; those of them that are free
+}
+
+// name names the pool that a session is of.
+func (r *activityRow) name() track.Pool {
+	return track.Pool{User: r.user, Application: r.application, Database: r.database, Client: r.client}
+}
+
+// owner returns who runs what a session does: the session or, where its application has no other, the application, which
+// may open one after the other.
+func (r *activityRow) owner() uint64 {
+	if r.pool == 1 {
+		return r.name().Owner()
+	}
+	return uint64(r.begun.UnixMicro())<<12 | uint64(r.pid)&0xfff // of sessions that begin in one microsecond
 }
 
 // summary is what one look says of the whole server.

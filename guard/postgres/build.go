@@ -43,6 +43,7 @@ type known struct {
 	making, segment  bool      // it makes a segment of the log; or has since the look before
 	writes           float64   // bytes per second, while it made none
 	late             time.Time // when the last statement ended that was counted as late
+	ending           bool      // the session was told to end, and has not yet
 	look             uint64
 }
 
@@ -171,7 +172,7 @@ func (b *builder) connection(in *input, r *activityRow, e *track.Entry, ended bo
 		b.tracker.Holds(e, connections, t.Started, 1, false)
 	}
 	ended = ended || strings.HasPrefix(r.state, "idle") && !r.changed.Before(in.since)
-	b.pools.Session(track.Pool{User: r.user, Application: r.application, Database: r.database, Client: r.client}, r.pool, r.free, ended, e)
+	b.pools.Session(r.name(), r.pool, r.free, ended, e)
 }
 
 // blockers returns the processes that hold what others wait for, and the groups of the locks
@@ -213,6 +214,14 @@ func (b *builder) remember(r *activityRow) (ended bool) {
 	return ended
 }
 
+// ends notes that a session was told to end. It does so when it gets a processor.
+func (b *builder) ends(goal target) {
+	if k, ok := b.known[goal.pid]; ok && k.begun.Equal(goal.begun) {
+		k.ending = true
+		b.known[goal.pid] = k
+	}
+}
+
 // task adds the task of a session, nil if it has none.
 func (b *builder) task(in *input, r *activityRow, blocks bool, advisory []string) *track.Entry {
 	idle := strings.HasPrefix(r.state, "idle")
@@ -235,9 +244,9 @@ func (b *builder) task(in *input, r *activityRow, blocks bool, advisory []string
 	if r.waitType != "" && !idle {
 		s.State += ", waits for " + r.waitType + ":" + r.wait
 	}
-	t.Kind, t.Idle, t.Background = parsed.Fingerprint, idle, background
+	t.Owner, t.Kind, t.Idle, t.Background = r.owner(), parsed.Fingerprint, idle, background
 	t.Barred = barOf(r, parsed.Class)
-	t.Steps = steps(in, r, idle)
+	t.Steps, t.Ending = steps(in, r, idle), b.known[r.pid].ending
 	b.targets[t.ID] = goal
 	return e
 }

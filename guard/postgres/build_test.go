@@ -206,6 +206,23 @@ func TestStatementsThatEndLateBetweenLooks(t *testing.T) {
 	}
 }
 
+// A session that was told to end is ending until it is gone; another one with its number is not.
+func TestSessionsThatAreEnding(t *testing.T) {
+	b := newBuilder(20 * ms)
+	clock := time.Unix(1000, 0)
+	for i, begun := range []int64{1, 1, 2} {
+		clock = clock.Add(100 * ms)
+		row := activityRow{pid: 7, backend: "client backend", begun: time.Unix(begun, 0), state: "idle in transaction", statement: time.Unix(900, 0), transaction: time.Unix(900, 0), changed: time.Unix(900, 0)}
+		l := b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * 100 * ms), summary: summary{now: clock}, rows: []activityRow{row}, super: true, maySignal: true})
+		if got, want := l.Sample.Tasks[0].Ending, i == 1; got != want {
+			t.Errorf("look %d: ending is %v, expected %v", i, got, want)
+		}
+		if i == 0 {
+			b.ends(b.targets[l.Sample.Tasks[0].ID])
+		}
+	}
+}
+
 // A guard that has seen little of normal times believes what it has seen before a snapshot as soon as that is some objectives old.
 func TestYoungSnapshot(t *testing.T) {
 	for objective, want := range map[time.Duration]time.Duration{10 * ms: 250 * ms, 100 * ms: 400 * ms, time.Second: time.Second} {

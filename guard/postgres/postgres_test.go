@@ -506,3 +506,55 @@ func TestFunctionsOfUsersAreNotCalled(t *testing.T) {
 	looktest.Until(t, s, "an edge", func(l *track.Look) bool { return len(l.Sample.Edges) == 1 })
 	holder.do("COMMIT")
 }
+
+// What a session does one after the other is of one owner; so is what an application does that opens a session for each statement. The sessions of a
+// pool work at the same time: each is an owner of its own.
+func TestOwners(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	named := func(name string) *session {
+		return connect(t, super+"&application_name="+name)
+	}
+	running := func(c *session, text string) (task, owner uint64) {
+		t.Helper()
+		c.begin(text)
+		runs := func(x track.Session) bool { return x.Process == int64(c.PgConn().PID()) && x.Statement.Text != "" } // not a request that it has not read yet
+		l := looktest.Until(t, s, text, func(l *track.Look) bool { return slices.ContainsFunc(l.Sessions, runs) })
+		at := slices.IndexFunc(l.Sessions, runs)
+		return l.Sample.Tasks[at].ID, l.Sample.Tasks[at].Owner
+	}
+	ends := func(c *session) {
+		t.Helper()
+		for len(c.done) == 0 {
+			_ = c.PgConn().CancelRequest(t.Context())
+			time.Sleep(20 * time.Millisecond)
+		}
+		<-c.done
+		c.done = nil
+	}
+	one, other := named("pooled"), named("pooled")
+	first, owner := running(one, "SELECT pg_sleep(600)")
+	_, theirs := running(other, "SELECT pg_sleep(601)")
+	ends(one)
+	second, again := running(one, "SELECT pg_sleep(600), 2")
+	if first == second || owner == 0 || owner != again || owner == theirs {
+		t.Errorf("tasks %d and %d of owners %x and %x, another session's is of %x; expected two tasks of one owner, which is not the other's", first, second, owner, again, theirs)
+	}
+	ends(one)
+	ends(other)
+	owners := map[uint64]bool{}
+	for range 2 {
+		alone := named("alone")
+		_, owner := running(alone, "SELECT pg_sleep(600)")
+		owners[owner] = true
+		ends(alone)
+		alone.Close(t.Context())
+		looktest.Until(t, s, "no session of the application", func(*track.Look) bool {
+			var n int
+			return one.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'alone'").Scan(&n) == nil && n == 0
+		})
+	}
+	if len(owners) != 1 || owners[0] {
+		t.Errorf("two sessions of an application, one after the other, are of %d owners, expected one that is known", len(owners))
+	}
+}

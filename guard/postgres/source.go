@@ -291,6 +291,9 @@ func (s *Source) act(ctx context.Context, goal target, step culprit.Step) (bool,
 	case err != nil:
 		return false, fmt.Errorf("postgres: %s: %w", call, err)
 	}
+	if done && step == culprit.Session {
+		s.builder.ends(goal)
+	}
 	return done, nil
 }
 

@@ -1,6 +1,8 @@
 package track
 
 import (
+	"hash/fnv"
+	"io"
 	"math"
 	"time"
 
@@ -25,6 +27,16 @@ const (
 
 // Pool names the connections that one application has from one place: those of its pool.
 type Pool struct{ User, Application, Database, Client string }
+
+// Owner is the Owner of the tasks of an application that has one connection from its place, and may open another for each task. It has
+// the highest bit, which owners that are sessions lack.
+func (p Pool) Owner() uint64 {
+	h := fnv.New64a()
+	for _, s := range [...]string{p.User, p.Application, p.Database, p.Client} {
+		_, _ = io.WriteString(h, s+"\x00")
+	}
+	return h.Sum64() | 1<<63
+}
 
 // Pools tells from the server's side that an application's pool of connections is exhausted: no
 // session of it is free, and less ends in it than is usual, by more than chance. Those who wait are in the
