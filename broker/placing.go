@@ -35,7 +35,7 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 	if cluster.URL != "" { // all nodes lose one another while the NATS that runs elsewhere is started again
 		fence = farFence
 	}
-	node := share.NewNode(share.Config{Node: cluster.Node, Window: b.window, Fence: fence, Replicas: cluster.Replicas, Holders: b.plane.SetHolders, Move: b.mqtt.Move, Connected: b.plane.Connected},
+	node := share.NewNode(share.Config{Node: cluster.Node, Window: b.window, Fence: fence, Replicas: cluster.Replicas, Holders: b.plane.SetHolders, Down: b.plane.SetDown, Move: b.mqtt.Move, Connected: b.plane.Connected},
 		b.hub, b.plane.Conn(), placer, b.log)
 	var server *http.Server
 	var running sync.WaitGroup

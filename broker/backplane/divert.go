@@ -54,6 +54,7 @@ type diverted struct {
 	replies chan *nats.Msg
 	asked   chan *nats.Msg
 	moved   chan struct{}      // has one element when holders have changed
+	down    []string           // nodes that are not heard
 	here    map[number]*remote // messages of other nodes that are under way here
 }
 
@@ -81,6 +82,13 @@ func (p *Plane) SetHolders(topic string, nodes []string) {
 		p.diverted.holders = map[string][]string{}
 	}
 	p.diverted.holders[topic] = nodes
+}
+
+// SetDown says which nodes are not heard: what they were sent goes to others that have its topic.
+func (p *Plane) SetDown(nodes []string) {
+	p.diverted.mu.Lock()
+	defer p.diverted.mu.Unlock()
+	p.diverted.down = nodes
 }
 
 // holder returns where this node sends messages of a topic, empty if nowhere. A node
@@ -227,13 +235,13 @@ func (p *Plane) home(b *engine.Batch, a *away) {
 	}
 }
 
-// overdue returns what was not answered for a while, or is at a node that is connected nowhere while another one has the topic, in the order in
+// overdue returns what was not answered for a while, or is at a node that is dead or not heard while another one has the topic, in the order in
 // which it was published.
 func (p *Plane) overdue(now mono.Time) (all []*away) {
 	p.diverted.mu.Lock()
 	defer p.diverted.mu.Unlock()
 	for _, a := range p.diverted.under {
-		if now.Sub(a.sent) >= retryTime || a.nobody && p.holds(a.kept.Topic.Name()) != a.to {
+		if now.Sub(a.sent) >= retryTime || (a.nobody || slices.Contains(p.diverted.down, a.to)) && p.holds(a.kept.Topic.Name()) != a.to {
 			all = append(all, a)
 		}
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	// Holders is told which nodes hold a topic whose bucket is not here, none of one that
 	// is; see backplane.Plane.SetHolders. Required.
 	Holders func(topic string, nodes []string)
+	// Down is told which nodes are not heard, before Holders is told of what follows from that; see backplane.Plane.SetDown. Nil: nobody is.
+	Down func(nodes []string)
 	// Move sends a client to the address of another node, if it understands that, and
 	// reports whether it does. Required.
 	Move func(client, address string) bool
@@ -198,6 +200,9 @@ func (n *Node) beat(ctx context.Context, heard <-chan *nats.Msg) {
 func (n *Node) follow(s *place.State) (fresh bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.cfg.Down != nil {
+		n.cfg.Down(down(s))
+	}
 	gone := maps.Clone(n.shares)
 	for topic, t := range s.Topics {
 		nodes := holders(s, topic)
@@ -244,6 +249,16 @@ func (n *Node) follow(s *place.State) (fresh bool) {
 	n.missing(live.Now())
 	n.placeAll()
 	return fresh
+}
+
+// down returns the nodes that are not heard.
+func down(s *place.State) (nodes []string) {
+	for name, n := range s.Nodes {
+		if n.Down {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
 }
 
 func version(h *held) uint64 {
@@ -330,9 +345,11 @@ func (n *Node) expire(now mono.Time) {
 	defer n.mu.Unlock()
 	if _, _, backed := n.witness.backed(now); backed != n.backed {
 		n.backed = backed
-		if backed {
+		switch {
+		case len(n.shares) == 0:
+		case backed:
 			n.log.Info("other nodes hear this one: grants count")
-		} else {
+		default:
 			n.log.Warn("too few nodes hear this one: topics have the floors of their buckets here")
 		}
 	}
