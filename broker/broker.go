@@ -227,8 +227,9 @@ func (b *Broker) join(ctx context.Context) (leave func(), err error) {
 	if b.plane == nil {
 		return func() {}, nil
 	}
+	defer b.turnAway()()
 	var streams *nats.Streams
-	if err = b.open(ctx); err == nil {
+	if err = b.plane.Open(ctx, b.hub); err == nil {
 		streams, err = b.openStreams()
 	}
 	if err == nil {
@@ -263,9 +264,8 @@ func (b *Broker) openStreams() (*nats.Streams, error) {
 	return s, nil
 }
 
-// open opens the plane, and turns clients away until that is done: they go to
-// another node instead of waiting here.
-func (b *Broker) open(ctx context.Context) error {
+// turnAway turns clients away until end is called: they go to another node instead of waiting here.
+func (b *Broker) turnAway() (end func()) {
 	var turning sync.WaitGroup
 	b.mu.Lock()
 	tcp := b.tcp
@@ -281,15 +281,15 @@ func (b *Broker) open(ctx context.Context) error {
 			}
 		})
 	}
-	err := b.plane.Open(ctx, b.hub)
-	for _, l := range tcp {
-		_ = l.SetDeadline(time.Now())
+	return func() {
+		for _, l := range tcp {
+			_ = l.SetDeadline(time.Now())
+		}
+		turning.Wait()
+		for _, l := range tcp {
+			_ = l.SetDeadline(time.Time{})
+		}
 	}
-	turning.Wait()
-	for _, l := range tcp {
-		_ = l.SetDeadline(time.Time{})
-	}
-	return err
 }
 
 // shutdownTime is how long clients may take to be told that the broker goes.

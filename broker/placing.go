@@ -31,7 +31,11 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 			return nil, fmt.Errorf("broker: entering the node: %w", err)
 		}
 	}
-	node := share.NewNode(share.Config{Node: cluster.Node, Window: b.window, Replicas: cluster.Replicas, Holders: b.plane.SetHolders, Move: b.mqtt.Move, Connected: b.plane.Connected},
+	fence := time.Duration(0)
+	if cluster.URL != "" { // all nodes lose one another while the NATS that runs elsewhere is started again
+		fence = farFence
+	}
+	node := share.NewNode(share.Config{Node: cluster.Node, Window: b.window, Fence: fence, Replicas: cluster.Replicas, Holders: b.plane.SetHolders, Down: b.plane.SetDown, Move: b.mqtt.Move, Connected: b.plane.Connected},
 		b.hub, b.plane.Conn(), placer, b.log)
 	var server *http.Server
 	var running sync.WaitGroup
@@ -67,6 +71,8 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 }
 
 const (
+	// farFence is share.Config.Fence where NATS runs elsewhere: as long as grants last by default.
+	farFence = 20 * time.Second
 	// placeTime bounds how long a node waits for the state of places, whose copies find a
 	// leader first.
 	placeTime = 2 * time.Minute

@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -277,6 +279,38 @@ func TestUsersChange(t *testing.T) {
 	}
 	if _, err := connect(t, options(at[0], "", "", nil).SetClientID("free")); err != nil {
 		t.Errorf("without users: %v", err)
+	}
+}
+
+// A user that is removed while the password of one of its clients is compared, which takes long, is not let in, or is disconnected at once.
+func TestUserGoesDuringLogin(t *testing.T) {
+	slow, err := bcrypt.GenerateFromPassword([]byte("secret"), 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nsqAuth := "  V2IDENTIFY\n\x00\x00\x00\x02{}AUTH\n\x00\x00\x00\x0aann:secret"
+	for listen, hello := range map[string]string{"127.0.0.1:0": "\x10\x1c\x00\x04MQTT\x04\xc2\x00\x3c\x00\x03ann\x00\x03ann\x00\x06secret",
+		"nats://127.0.0.1:0": "CONNECT {\"user\":\"ann\",\"pass\":\"secret\"}\r\nPING\r\n", "nsq://127.0.0.1:0": nsqAuth} {
+		cfg := Config{Listen: []string{listen}, Access: access.Config{Users: []access.User{{Name: "ann", Password: string(slow)}, {Name: "bob", Password: string(slow)}}}}
+		b, at := serve(t, cfg)
+		nc, err := net.Dial("tcp", at[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if _, err := nc.Write([]byte(hello)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // whenever it is: the client is let in before, and disconnected, or not at all
+		next := b.cfg
+		next.Access = access.Config{Users: cfg.Access.Users[1:]}
+		if _, err := b.Reload(next); err != nil {
+			t.Fatal(err)
+		}
+		_ = nc.SetReadDeadline(time.Now().Add(patience / 6))
+		if answer, err := io.ReadAll(nc); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: a client whose user is gone stays, after %q", listen, answer)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -238,6 +239,38 @@ func TestDivertedComesHome(t *testing.T) {
 	b.End()
 	if got := strings.Join(s.got, ""); got != "012345678" || len(from.stored) != 9 || len(p.diverted.under) != 0 {
 		t.Errorf("%q were delivered, %v acknowledged, %d are under way", got, from.stored, len(p.diverted.under))
+	}
+}
+
+// What a node was sent that is dead, or not heard, is sent to another one as soon as that has the topic; a node that is there has time to answer.
+func TestDivertedOfDeadNode(t *testing.T) {
+	for what, want := range map[string]int{"is there": 0, "is connected nowhere": 1, "is not heard": 1} {
+		p := New(Config{Node: "n1", Data: "d"}, slog.New(slog.DiscardHandler))
+		hub := engine.New(engine.Config{})
+		defer hub.Close()
+		topic, err := hub.Topic([]byte("t"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := number{p.origin, 7}
+		p.diverted.under = map[number]*away{of: {entry: entry{kept: (&engine.Message{Topic: topic, QoS: 1}).Keep(), number: of}, sent: live.Now(), to: "n2"}}
+		p.SetHolders("t", []string{"n2"})
+		switch what {
+		case "is connected nowhere":
+			b := hub.NewBatch()
+			b.Begin(live.Now())
+			p.answered(b, &nats.Msg{Subject: p.replySubject() + strconv.FormatUint(of.origin, 36) + "-" + strconv.FormatUint(of.count, 36)})
+			b.End()
+		case "is not heard":
+			p.SetDown([]string{"n2"})
+		}
+		if n := len(p.overdue(live.Now())); n != 0 {
+			t.Errorf("a node that %s has its messages sent again while no other one has the topic", what)
+		}
+		p.SetHolders("t", []string{"n3"})
+		if n := len(p.overdue(live.Now())); n != want {
+			t.Errorf("of a node that %s %d messages are sent again when another one has the topic, want %d", what, n, want)
+		}
 	}
 }
 

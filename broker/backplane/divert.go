@@ -53,19 +53,27 @@ type diverted struct {
 	out     *queue
 	replies chan *nats.Msg
 	asked   chan *nats.Msg
+	moved   chan struct{}      // has one element when holders have changed
+	down    []string           // nodes that are not heard
 	here    map[number]*remote // messages of other nodes that are under way here
 }
 
 // away is a message that another node has been sent.
 type away struct {
 	entry
-	sent mono.Time
+	sent   mono.Time
+	to     string // the node
+	nobody bool   // which is connected nowhere
 }
 
 // SetHolders says which nodes have parts of a topic's bucket; none forgets it.
 func (p *Plane) SetHolders(topic string, nodes []string) {
 	p.diverted.mu.Lock()
 	defer p.diverted.mu.Unlock()
+	select {
+	case p.diverted.moved <- struct{}{}:
+	default:
+	}
 	if len(nodes) == 0 {
 		delete(p.diverted.holders, topic)
 		return
@@ -76,11 +84,23 @@ func (p *Plane) SetHolders(topic string, nodes []string) {
 	p.diverted.holders[topic] = nodes
 }
 
+// SetDown says which nodes are not heard: what they were sent goes to others that have its topic.
+func (p *Plane) SetDown(nodes []string) {
+	p.diverted.mu.Lock()
+	defer p.diverted.mu.Unlock()
+	p.diverted.down = nodes
+}
+
 // holder returns where this node sends messages of a topic, empty if nowhere. A node
 // sends all of them to the same one, which keeps them in order.
 func (p *Plane) holder(topic string) string {
 	p.diverted.mu.Lock()
 	defer p.diverted.mu.Unlock()
+	return p.holds(topic)
+}
+
+// holds is holder. The lock is held.
+func (p *Plane) holds(topic string) string {
 	nodes := p.diverted.holders[topic]
 	if len(nodes) == 0 {
 		return ""
@@ -111,6 +131,7 @@ func (p *Plane) Divert(_ *engine.Batch, m *engine.Message, id uint16) bool {
 func (p *Plane) serveDiverted() error {
 	d := &p.diverted
 	d.out, d.under, d.here = newQueue(p.cfg), map[number]*away{}, map[number]*remote{}
+	d.moved = make(chan struct{}, 1)
 	d.replies, d.asked = make(chan *nats.Msg, heardReplies), make(chan *nats.Msg, heardMessages)
 	for subject, to := range map[string]chan *nats.Msg{publishSubjects + token(p.cfg.Node): d.asked, p.replySubject() + "*": d.replies} {
 		if _, err := p.nc.ChanSubscribe(subject, to); err != nil {
@@ -146,13 +167,19 @@ func (p *Plane) divert() {
 			p.answered(b, m)
 			b.End()
 		case <-again.C:
-			b.Begin(live.Now())
-			for _, a := range p.overdue(b.Now()) {
-				p.sendAway(b, a)
-			}
-			b.End()
+			p.sendAgain(b)
+		case <-d.moved:
+			p.sendAgain(b)
 		}
 	}
+}
+
+func (p *Plane) sendAgain(b *engine.Batch) {
+	b.Begin(live.Now())
+	for _, a := range p.overdue(b.Now()) {
+		p.sendAway(b, a)
+	}
+	b.End()
 }
 
 // sendAway sends a message to the node that has its topic, or publishes it here if no other one has.
@@ -163,7 +190,7 @@ func (p *Plane) sendAway(b *engine.Batch, a *away) {
 		p.home(b, a)
 		return
 	}
-	a.sent = live.Now()
+	a.sent, a.to, a.nobody = live.Now(), holder, false
 	msg := &nats.Msg{Subject: publishSubjects + token(holder), Data: a.packet(a.sent)}
 	if m.QoS == 0 {
 		msg.Reply = p.asking(m.From)
@@ -208,12 +235,13 @@ func (p *Plane) home(b *engine.Batch, a *away) {
 	}
 }
 
-// overdue returns what was not answered for a while, in the order in which it was published.
+// overdue returns what was not answered for a while, or is at a node that is dead or not heard while another one has the topic, in the order in
+// which it was published.
 func (p *Plane) overdue(now mono.Time) (all []*away) {
 	p.diverted.mu.Lock()
 	defer p.diverted.mu.Unlock()
 	for _, a := range p.diverted.under {
-		if now.Sub(a.sent) >= retryTime {
+		if now.Sub(a.sent) >= retryTime || (a.nobody || slices.Contains(p.diverted.down, a.to)) && p.holds(a.kept.Topic.Name()) != a.to {
 			all = append(all, a)
 		}
 	}
@@ -228,13 +256,18 @@ func (p *Plane) answered(b *engine.Batch, msg *nats.Msg) {
 	var err, err2 error
 	n.origin, err = strconv.ParseUint(origin, 36, 64)
 	n.count, err2 = strconv.ParseUint(count, 36, 64)
-	if err != nil || err2 != nil || len(msg.Data) != 1 { // empty: no node of that name is up; another one may have the topic soon
+	if err != nil || err2 != nil || len(msg.Data) > 1 {
 		return
 	}
 	d := &p.diverted
 	d.mu.Lock()
 	a := d.under[n]
-	delete(d.under, n)
+	if a != nil && len(msg.Data) == 0 { // no node of that name is up; another one may have the topic soon
+		a.nobody = true
+		a = nil
+	} else {
+		delete(d.under, n)
+	}
 	d.mu.Unlock()
 	if a == nil {
 		return

@@ -10,7 +10,8 @@ import (
 // every message that goes, so that a process which was stopped meanwhile lets none through on what has long
 // been given to another one. It may be used by several goroutines.
 type Lease struct {
-	until atomic.Int64 // below 0: the hub found that it was over at ^until
+	until  atomic.Int64 // below 0: it was found to be over at ^until
+	within *Lease       // nil, or one that ends this one as well
 }
 
 // NewLease returns a lease that ends at an instant.
@@ -20,7 +21,14 @@ func NewLease(until mono.Time) *Lease {
 	return l
 }
 
-// Extend has the lease end at another instant, unless the hub has found it to be over: it reports false then, and
+// Part returns a lease that ends at an instant, or with l if that ends earlier.
+func (l *Lease) Part(until mono.Time) *Lease {
+	part := NewLease(until)
+	part.within = l
+	return part
+}
+
+// Extend has the lease end at another instant, unless it was found to be over: it reports false then, and
 // the share must be given anew.
 func (l *Lease) Extend(until mono.Time) bool {
 	for {
@@ -34,8 +42,19 @@ func (l *Lease) Extend(until mono.Time) bool {
 	}
 }
 
-// over reports whether the lease is over, for good then, and when it ended.
-func (l *Lease) over(now mono.Time) (ended mono.Time, over bool) {
+// Over reports whether the lease is over, for good then, and when it ended.
+func (l *Lease) Over(now mono.Time) (ended mono.Time, over bool) {
+	ended, over = l.past(now)
+	if l.within != nil {
+		if e, o := l.within.past(now); o && !(over && ended < e) {
+			return e, true
+		}
+	}
+	return ended, over
+}
+
+// past is Over of the lease by itself.
+func (l *Lease) past(now mono.Time) (ended mono.Time, over bool) {
 	for {
 		until := l.until.Load()
 		switch {
@@ -56,7 +75,7 @@ func (l *lane) lapse(now mono.Time) {
 	if r == nil || r.lease == nil || !(r.floor.Rate > 0) {
 		return
 	}
-	ended, over := r.lease.over(now)
+	ended, over := r.lease.Over(now)
 	if !over {
 		return
 	}

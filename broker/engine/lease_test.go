@@ -115,3 +115,28 @@ func TestLeaseEndsBesideStats(t *testing.T) {
 		<-done
 	}
 }
+
+// A part of a lease ends with it for good, or by itself, whichever is earlier.
+func TestPartOfALease(t *testing.T) {
+	whole := NewLease(100)
+	long, short := whole.Part(200), whole.Part(50)
+	for name, c := range map[string]struct {
+		lease *Lease
+		now   mono.Time
+		ended mono.Time
+		over  bool
+	}{"before": {long, 99, 0, false}, "the earlier": {short, 60, 50, true}} {
+		if ended, over := c.lease.Over(c.now); ended != c.ended || over != c.over {
+			t.Errorf("%s: over %v at %v", name, over, ended)
+		}
+	}
+	if ended, over := long.Over(150); !over || ended != 100 {
+		t.Errorf("after the whole it is over %v at %v", over, ended)
+	}
+	if ended, over := short.Over(150); !over || ended != 50 {
+		t.Errorf("the part that ended before is over %v at %v", over, ended)
+	}
+	if whole.Extend(300) {
+		t.Error("what a part has found to be over can be extended")
+	}
+}

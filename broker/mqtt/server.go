@@ -90,6 +90,9 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 		old.Kick(packets.ErrSessionTakenOver)
 	}
 	defer srv.mu.Unlock()
+	if srv.users != nil && srv.users.Stale(c.nc, c.who) { // the users changed while it was let in, and Review may have looked before
+		return false, packets.ErrNotAuthorized
+	}
 	s := srv.sessions[id]
 	if s != nil {
 		s.stopTimers()

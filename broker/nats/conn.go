@@ -231,6 +231,9 @@ func (c *conn) login() error {
 	c.mu.Lock()
 	c.who = who
 	c.mu.Unlock()
+	if c.srv.users.Stale(c.nc, who) { // the users changed while it was let in, and Review may have looked before
+		return errAuth
+	}
 	c.pulse.Reset(c.srv.limits.Ping)
 	return c.nc.SetReadDeadline(time.Time{})
 }

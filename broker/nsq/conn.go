@@ -257,6 +257,9 @@ func (c *conn) login(secret string) error {
 	c.mu.Lock()
 	c.who = who
 	c.mu.Unlock()
+	if c.srv.users.Stale(c.nc, who) { // the users changed while it was let in, and Review may have looked before
+		return fatal("E_UNAUTHORIZED", "AUTH failed")
+	}
 	_ = c.nc.SetReadDeadline(time.Time{})
 	if c.heartbeat > 0 {
 		c.alive(time.Now())

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/place"
@@ -38,12 +39,16 @@ type leader struct {
 	mu   sync.Mutex
 	term uint64 // 0: another node leads
 	good mono.Time
+	was  string // the node that led before
 
 	leads   uint64 // the term that what follows is of
 	since   mono.Time
 	reports map[string]report // of the term, by node
 	heard   map[string]mono.Time
+	fell    map[string]bool      // nodes that have fallen back for sure
+	absent  map[string]mono.Time // when NATS said last that a node is connected nowhere
 	topics  map[string]*shared
+	soon    bool // a topic has come to a node that has no grant of it
 	mover   *mover
 }
 
@@ -91,17 +96,17 @@ func (l *leader) campaign(ctx context.Context) {
 			next, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), revision)
 			if err == nil {
 				revision = next
-				l.lead(0, began)
+				l.goOn(began)
 			} else {
 				revision = 0
-				l.lead(-1, 0)
+				l.end()
 			}
 		} else {
 			switch e, err := l.kv.Get(try, leaderKey); {
 			case errors.Is(err, jetstream.ErrKeyNotFound):
 				if r, err := l.kv.Create(try, leaderKey, []byte(l.n.cfg.Node)); err == nil {
 					revision = r
-					l.lead(int64(r), began)
+					l.begin(r, began, "")
 				}
 			case err != nil:
 			case e.Revision() != seen:
@@ -109,7 +114,7 @@ func (l *leader) campaign(ctx context.Context) {
 			case live.Now().Sub(at) > leaseSteps*l.stepTime():
 				if r, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), seen); err == nil {
 					revision = r
-					l.lead(int64(r), began)
+					l.begin(r, began, string(e.Value()))
 				}
 			}
 		}
@@ -121,20 +126,29 @@ func (l *leader) campaign(ctx context.Context) {
 	}
 }
 
-// lead notes a new term, that it goes on with 0, or that it is over below 0; good is
-// when that was asked for.
-func (l *leader) lead(term int64, good mono.Time) {
+// begin notes a new term, which was asked for at an instant, after that of another node.
+func (l *leader) begin(term uint64, asked mono.Time, was string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.good = good
-	switch {
-	case term > 0:
-		l.term = uint64(term)
-		l.n.log.Info("this node leads: it divides the topics' buckets", "term", term)
-	case term < 0:
-		l.term = 0
-	}
+	l.term, l.good, l.was = term, asked, was
+	l.n.log.Info("this node leads: it divides the topics' buckets", "term", term)
 }
+
+// goOn notes that the term goes on, which was asked for at an instant.
+func (l *leader) goOn(asked mono.Time) { l.mu.Lock(); defer l.mu.Unlock(); l.good = asked }
+
+// end notes that the term may be over.
+func (l *leader) end() { l.mu.Lock(); defer l.mu.Unlock(); l.term, l.good = 0, 0 }
+
+// until returns until when this node leads for sure, if it does.
+func (l *leader) until() mono.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.good.Add(leaseSteps * l.stepTime())
+}
+
+// former returns the node that led before this one.
+func (l *leader) former() string { l.mu.Lock(); defer l.mu.Unlock(); return l.was }
 
 // leading returns the term, 0 if this node does not lead for sure.
 func (l *leader) leading(now mono.Time) uint64 {
@@ -160,8 +174,10 @@ func (l *leader) reported(now mono.Time, data []byte) {
 		return
 	}
 	l.reports[r.Node], l.heard[r.Node] = r, now
+	delete(l.absent, r.Node)
 	l.mover.reported(r)
 	for _, o := range r.Topics {
+		l.soon = l.soon || o.Fresh && o.Span == 0
 		s := l.topics[o.Topic]
 		if s == nil {
 			continue
@@ -178,10 +194,12 @@ func (l *leader) reported(now mono.Time, data []byte) {
 
 // step decides, and tells every node.
 func (l *leader) step(now mono.Time) {
+	l.soon = false
 	term := l.leading(now)
 	if term != l.leads {
 		l.leads, l.since = term, now
 		l.reports, l.heard, l.topics = map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
+		l.absent = map[string]mono.Time{}
 		l.mover = newMover(l, now)
 	}
 	if term == 0 {
@@ -190,6 +208,13 @@ func (l *leader) step(now mono.Time) {
 	l.n.mu.Lock()
 	state := l.n.state
 	l.n.mu.Unlock()
+	fell := map[string]bool{}
+	for node := range state.Nodes {
+		if fell[node] = l.n.witness.fallen(now, l.since, l.former(), node); fell[node] && !l.fell[node] {
+			l.n.log.Info("a node is not heard and obeys no grants", "node", node)
+		}
+	}
+	l.fell = fell
 	known := l.known(now, slices.Collect(maps.Keys(state.Nodes)))
 	for topic, t := range state.Topics {
 		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, sharesOf(state, topic), known)
@@ -200,6 +225,11 @@ func (l *leader) step(now mono.Time) {
 			delete(l.topics, topic)
 			continue
 		}
+		for i, node := range s.members {
+			if l.fell[node] {
+				s.adaptor.Fell(i)
+			}
+		}
 		s.adaptor.Step(now)
 	}
 	for node := range state.Nodes {
@@ -208,13 +238,13 @@ func (l *leader) step(now mono.Time) {
 }
 
 // known reports whether it is known what every node obeys: it has said so in this term,
-// or what it obeyed has expired.
+// or what it obeyed is over.
 func (l *leader) known(now mono.Time, nodes []string) bool {
 	if now >= l.expired() {
 		return true
 	}
 	for _, node := range nodes {
-		if _, ok := l.reports[node]; !ok {
+		if _, ok := l.reports[node]; !ok && !l.fell[node] {
 			return false
 		}
 	}
@@ -250,7 +280,8 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, sha
 			if o.Topic == topic && o.Rate > 0 {
 				obey[node] = o
 				rest.Rate, rest.Burst = rest.Rate-o.Rate, rest.Burst-o.Burst
-				if !slices.Contains(members, node) { // it has something still
+				fresh := o.Fresh && (s == nil || !slices.Contains(s.members, node)) // it has some of the reserve, and this node does not know yet why
+				if !fresh && !slices.Contains(members, node) {                      // it has something still
 					members = append(members, node)
 				}
 			}
@@ -335,14 +366,32 @@ func (l *leader) tell(now mono.Time, node string, term uint64) {
 		}
 		s.told[node] = true
 		to := s.adaptor.Grant(i)
-		g.Grants = append(g.Grants, grant{Topic: topic, Version: to.Version, Rate: to.Rate, Burst: to.Burst, Left: max(to.Expires.Sub(now), 0),
+		g.Grants = append(g.Grants, grant{Topic: topic, Version: to.Version, Rate: to.Rate, Burst: to.Burst,
 			Lasts: max(to.Expires.Sub(l.heard[node]), 0), FloorRate: to.Floor.Rate, FloorBurst: to.Floor.Burst})
 	}
 	data, err := json.Marshal(g)
 	if err == nil {
-		err = l.n.nc.Publish(grantSubjects+node, data)
+		err = l.n.nc.PublishRequest(grantSubjects+node, l.n.absentSubject()+node, data)
 	}
 	if err != nil {
 		l.n.log.Debug("no grants", "node", node, "term", strconv.FormatUint(term, 10), "error", err)
 	}
+}
+
+// absentSubject is where NATS answers in place of nodes that are connected nowhere, before their names.
+func (n *Node) absentSubject() string {
+	return absentSubjects + strconv.FormatUint(n.process, 36) + "."
+}
+
+// isAbsent takes such an answer.
+func (l *leader) isAbsent(now mono.Time, node string, m *nats.Msg) {
+	if l.leads != 0 && m.Header.Get("Status") == "503" {
+		l.absent[node] = now
+	}
+}
+
+// dead reports whether a node has fallen back and is connected nowhere, by what NATS said a moment ago.
+func (l *leader) dead(now mono.Time, node string) bool {
+	said, ok := l.absent[node]
+	return ok && l.fell[node] && now.Sub(said) < 2*l.stepTime()
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// silentFor is after how many windows without a report a node counts as down. What it
-	// may let through until its grants expire stays its own.
-	silentFor = 1
+	// silentSteps is after how many steps without a report a node counts as down: 5 s by default, long after it has fallen back. What it
+	// may let through until its grants are over stays its own.
+	silentSteps = 5
 	// recovery is for how many windows a node must meet all objectives with room to spare
 	// before it may be given more than it was measured to serve: a minute by default.
 	recovery = 6
@@ -112,7 +112,7 @@ func (m *mover) step(now mono.Time, s *place.State) {
 func (m *mover) silent(now mono.Time, s *place.State) {
 	for _, node := range slices.Sorted(maps.Keys(s.Nodes)) {
 		last := max(m.l.heard[node], m.began)
-		down := now.Sub(last) > silentFor*m.l.n.cfg.Window
+		down := now.Sub(last) > silentSteps*m.l.stepTime() || m.l.dead(now, node)
 		if !down && m.l.heard[node] == 0 { // it has had no time to say something
 			continue
 		}

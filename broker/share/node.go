@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,8 @@ type Config struct {
 	// Holders is told which nodes hold a topic whose bucket is not here, none of one that
 	// is; see backplane.Plane.SetHolders. Required.
 	Holders func(topic string, nodes []string)
+	// Down is told which nodes are not heard, before Holders is told of what follows from that; see backplane.Plane.SetDown. Nil: nobody is.
+	Down func(nodes []string)
 	// Move sends a client to the address of another node, if it understands that, and
 	// reports whether it does. Required.
 	Move func(client, address string) bool
@@ -46,6 +49,9 @@ type Config struct {
 	Connected func(ctx context.Context, client string) bool
 	// Replicas is how many nodes store who leads. Default 1.
 	Replicas int
+	// Fence is how long after a beat this node obeys what it was granted, if nobody answers. Default three steps, each a tenth of
+	// Window. A node that is dead leaves its parts of buckets to the others a step later.
+	Fence time.Duration
 }
 
 // steps is how many reports go in a window.
@@ -59,6 +65,8 @@ type Node struct {
 	placer *place.Placer
 	log    *slog.Logger
 	leader leader
+	// witness is by whom this node is backed.
+	witness *witness
 	// process tells this process from earlier ones of the node.
 	process uint64
 	topics  atomic.Uint64 // changes with the names of topics in the state
@@ -71,6 +79,7 @@ type Node struct {
 	away    map[string]away                   // clients that have left
 	asking  chan ask
 	again   bool // some are to be asked for that were not placed
+	backed  bool // as expire saw it last
 }
 
 // held is what this node has of a topic.
@@ -79,7 +88,7 @@ type held struct {
 	floor   placement.Bucket
 	version uint64
 	expires mono.Time
-	lease   *engine.Lease // of the bucket, which ends then; nil for what no leader granted
+	lease   *engine.Lease // of the bucket, which ends then, or with the node's backing; nil for what no leader granted
 	fresh   bool          // no grant has come since it got its first publisher; those up to version are old
 	leaving bool          // it holds no publisher any more, and messages wait
 	told    mono.Time     // when it was reported last
@@ -90,7 +99,11 @@ func NewNode(cfg Config, hub Hub, nc *nats.Conn, placer *place.Placer, log *slog
 	if cfg.Window == 0 {
 		cfg.Window = 10 * time.Second
 	}
-	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, process: 1 + rand.Uint64N(math.MaxUint64), state: &place.State{}, shares: map[string]*held{},
+	if cfg.Fence == 0 {
+		cfg.Fence = fenceSteps * cfg.Window / steps
+	}
+	process := 1 + rand.Uint64N(math.MaxUint64)
+	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, process: process, witness: newWitness(live.Now(), cfg.Node, process, cfg.Fence), state: &place.State{}, shares: map[string]*held{},
 		clients: map[string]map[string]*publishing{}, away: map[string]away{}, asking: make(chan ask, maxAsks)}
 }
 
@@ -99,8 +112,9 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	heard := make(chan *nats.Msg, 1024)
-	for _, subject := range []string{grantSubjects + n.cfg.Node, reportSubject} {
-		sub, err := n.nc.ChanSubscribe(subject, heard)
+	heardBeats := make(chan *nats.Msg, 1024)
+	for subject, to := range map[string]chan *nats.Msg{grantSubjects + n.cfg.Node: heard, reportSubject: heard, n.absentSubject() + ">": heard, beatSubject: heardBeats} {
+		sub, err := n.nc.ChanSubscribe(subject, to)
 		if err != nil {
 			return err
 		}
@@ -118,6 +132,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	running.Go(func() { n.leader.campaign(ctx) })
 	running.Go(func() { n.leader.change(ctx) })
+	running.Go(func() { n.beat(ctx, heardBeats) })
 	step := time.NewTicker(n.cfg.Window / steps)
 	defer step.Stop()
 	for {
@@ -125,12 +140,20 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case s := <-states:
-			n.follow(s)
+			if n.follow(s) {
+				n.report(live.Now())
+			}
 		case m := <-heard:
-			if m.Subject == reportSubject {
+			switch node, absent := strings.CutPrefix(m.Subject, n.absentSubject()); {
+			case absent:
+				n.leader.isAbsent(live.Now(), node, m)
+			case m.Subject == reportSubject:
 				n.leader.reported(live.Now(), m.Data)
-			} else {
+			default:
 				n.granted(live.Now(), m.Data)
+			}
+			if n.leader.soon {
+				n.leader.step(live.Now())
 			}
 		case c := <-n.leader.made:
 			n.leader.follow(live.Now(), c)
@@ -144,10 +167,42 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// follow takes a state: which topics are here, and which publishers must move.
-func (n *Node) follow(s *place.State) {
+// beat tells all nodes that this one is there, and hears the same of them, until ctx ends: apart from Run, which may be busy for longer.
+func (n *Node) beat(ctx context.Context, heard <-chan *nats.Msg) {
+	again := time.NewTicker(n.cfg.Window / steps / beats)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-heard:
+			b, err := decodeBeat(m.Data)
+			if err != nil {
+				n.log.Debug("a beat cannot be read", "error", err)
+				continue
+			}
+			n.witness.hear(live.Now(), b)
+		case <-again.C:
+			now := live.Now()
+			data, err := json.Marshal(n.witness.say(now, n.leader.leading(now), n.leader.until()))
+			if err == nil {
+				err = n.nc.Publish(beatSubject, data)
+			}
+			if err != nil {
+				n.log.Debug("no beat", "error", err)
+			}
+		}
+	}
+}
+
+// follow takes a state: which topics are here, and which publishers must move. It reports whether the leader should know at once, as a topic
+// has come here.
+func (n *Node) follow(s *place.State) (fresh bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.cfg.Down != nil {
+		n.cfg.Down(down(s))
+	}
 	gone := maps.Clone(n.shares)
 	for topic, t := range s.Topics {
 		nodes := holders(s, topic)
@@ -172,7 +227,7 @@ func (n *Node) follow(s *place.State) {
 		switch {
 		case h == nil || h.bucket.Rate == 0:
 			h = &held{version: version(h), fresh: true, floor: whole.Split(reserve / float64(len(nodes)))}
-			n.shares[topic] = h
+			n.shares[topic], fresh = h, true
 			n.obey(topic, h, h.floor, nil)
 		case h.leaving: // it comes back before what waited has gone
 			n.obey(topic, h, h.bucket, h.lease)
@@ -190,8 +245,20 @@ func (n *Node) follow(s *place.State) {
 		n.allow()
 	}
 	n.state = s
+	n.witness.follow(slices.Sorted(maps.Keys(s.Nodes)))
 	n.missing(live.Now())
 	n.placeAll()
+	return fresh
+}
+
+// down returns the nodes that are not heard.
+func down(s *place.State) (nodes []string) {
+	for name, n := range s.Nodes {
+		if n.Down {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
 }
 
 func version(h *held) uint64 {
@@ -237,20 +304,21 @@ func (n *Node) granted(now mono.Time, data []byte) {
 		return
 	}
 	n.term = g.Term
-	if g.Process != 0 && (g.Process != n.process || g.At > now) { // it goes by a report of an earlier process
+	if g.Process != n.process || g.At > now { // it goes by a report of an earlier process
+		return
+	}
+	backing, since, backed := n.witness.backed(now)
+	if !backed || g.At < since { // a grant from before may be another node's by now
 		return
 	}
 	for _, to := range g.Grants {
-		until := now.Add(to.Left)
-		if g.Process != 0 {
-			until = g.At.Add(to.Lasts)
-		}
+		until := g.At.Add(to.Lasts)
 		h := n.shares[to.Topic]
 		switch {
 		case h == nil || h.bucket.Rate == 0 || until <= now:
 			continue
 		case h.leaving: // it takes no other, but what it obeys is its own for as long as the leader hears that
-			if h.lease != nil && until > h.expires && h.lease.Extend(until) {
+			if !over(h.lease, now) && until > h.expires && h.lease.Extend(until) {
 				h.expires = until
 			}
 			continue
@@ -259,12 +327,12 @@ func (n *Node) granted(now mono.Time, data []byte) {
 		}
 		h.fresh = false
 		floor := placement.Bucket{Rate: to.FloorRate, Burst: to.FloorBurst}
-		same := floor == h.floor && h.lease != nil
+		same := floor == h.floor && !over(h.lease, now)
 		h.expires, h.floor = until, floor
 		if b := (placement.Bucket{Rate: to.Rate, Burst: to.Burst}); to.Rate > 0 {
 			h.version = to.Version
 			if b != h.bucket || !same || !h.lease.Extend(h.expires) {
-				n.obey(to.Topic, h, b, engine.NewLease(h.expires))
+				n.obey(to.Topic, h, b, backing.Part(h.expires))
 			}
 		}
 	}
@@ -275,19 +343,38 @@ func (n *Node) granted(now mono.Time, data []byte) {
 func (n *Node) expire(now mono.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if _, _, backed := n.witness.backed(now); backed != n.backed {
+		n.backed = backed
+		switch {
+		case len(n.shares) == 0:
+		case backed:
+			n.log.Info("other nodes hear this one: grants count")
+		default:
+			n.log.Warn("too few nodes hear this one: topics have the floors of their buckets here")
+		}
+	}
 	for topic, h := range n.shares {
 		switch {
 		case h.bucket.Rate == 0:
 		case h.leaving:
 			if seen, ok := n.hub.Seen(topic); !ok || seen.Waiting == 0 {
 				h.bucket, h.leaving = placement.Bucket{}, false
-			} else if h.lease != nil && now >= h.expires { // as the hub has it
+			} else if h.lease != nil && over(h.lease, now) { // as the hub has it
 				h.bucket, h.lease = placement.Bucket{Rate: min(h.floor.Rate, h.bucket.Rate), Burst: min(h.floor.Burst, h.bucket.Burst)}, nil
 			}
-		case now >= h.expires && h.bucket.Rate > h.floor.Rate:
+		case over(h.lease, now) && h.bucket.Rate > h.floor.Rate:
 			n.obey(topic, h, h.floor, nil)
 		}
 	}
+}
+
+// over reports whether nothing counts any more that a lease was of, or there was none.
+func over(lease *engine.Lease, now mono.Time) bool {
+	if lease == nil {
+		return true
+	}
+	_, over := lease.Over(now)
+	return over
 }
 
 // report tells the leader what this node saw and obeys.

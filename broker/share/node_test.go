@@ -219,6 +219,9 @@ func TestShares(t *testing.T) {
 	b.await("the other has the rest", whole, func() bool { return b.hubs[1].share("t").Rate > 0.9*whole.Rate })
 }
 
+// trust has a node that hears nobody backed for good.
+func (n *Node) trust() { n.witness.back(0, mono.Never) }
+
 // silence has a node say and hear nothing from now on.
 func (b *bed) silence(i int) {
 	b.stops[i]()
@@ -460,8 +463,12 @@ func TestComesBack(t *testing.T) {
 		return &place.State{Nodes: map[string]place.Node{"n1": {Address: "h1", Capacity: 1}, "n2": {Address: "h2", Capacity: 1}},
 			Topics: map[string]*place.Topic{"t": {Limits: place.Limits{Rate: 100, Burst: 10}, Publishers: map[string]place.Publisher{"p": {Rate: 1, Node: node}}}}}
 	}
+	n.trust()
 	n.follow(at("n1"))
-	n.granted(0, []byte(`{"term":1,"grants":[{"topic":"t","version":3,"rate":60,"burst":6,"left":1000000000}]}`))
+	grant := func(term, version, rate int, lasts time.Duration) {
+		n.granted(0, fmt.Appendf(nil, `{"term":%d,"process":%d,"grants":[{"topic":"t","version":%d,"rate":%d,"burst":6,"lasts":%d}]}`, term, n.process, version, rate, lasts))
+	}
+	grant(1, 3, 60, time.Second)
 	n.follow(at("n2"))
 	if s := hub.share("t"); s.Rate != 0 {
 		t.Errorf("without a publisher it has %v", s)
@@ -470,8 +477,8 @@ func TestComesBack(t *testing.T) {
 	if s := hub.share("t"); s.Rate != 60 {
 		t.Errorf("with one again it has %v", s)
 	}
-	n.granted(0, []byte(`{"term":0,"grants":[{"topic":"t","version":9,"rate":90,"burst":9,"left":1}]}`))
-	n.granted(0, []byte(`{"term":1,"grants":[{"topic":"t","version":2,"rate":90,"burst":9,"left":1}]}`))
+	grant(0, 9, 90, 1)
+	grant(1, 2, 90, 1)
 	if s := hub.share("t"); s.Rate != 60 {
 		t.Errorf("it obeys an old grant: %v", s)
 	}
@@ -489,9 +496,13 @@ func TestStaleGrants(t *testing.T) {
 	n.follow(&place.State{Nodes: map[string]place.Node{"n1": {Address: "h1", Capacity: 1}},
 		Topics: map[string]*place.Topic{"t": {Limits: place.Limits{Rate: 100, Burst: 10}, Publishers: map[string]place.Publisher{"p": {Rate: 1, Node: "n1"}}}}})
 	grant := func(now mono.Time, process uint64, at, lasts, version int) {
-		n.granted(now, fmt.Appendf(nil, `{"term":1,"process":%d,"at":%d,"grants":[{"topic":"t","version":%d,"rate":60,"burst":6,"left":9000,"lasts":%d,"floor_rate":2,"floor_burst":1}]}`, process, at, version, lasts))
+		n.granted(now, fmt.Appendf(nil, `{"term":1,"process":%d,"at":%d,"grants":[{"topic":"t","version":%d,"rate":60,"burst":6,"lasts":%d,"floor_rate":2,"floor_burst":1}]}`, process, at, version, lasts))
 	}
 	floor := hub.share("t")
+	if grant(1000, n.process, 1000, 9000, 3); hub.share("t") != floor {
+		t.Errorf("backed by nobody it has %+v", hub.share("t"))
+	}
+	n.trust()
 	grant(5000, n.process, 1000, 2000, 3)
 	if s := hub.share("t"); s != floor {
 		t.Errorf("of a grant that was over before it came it has %+v", s)
@@ -618,6 +629,49 @@ func leads(window time.Duration) *leader {
 	return l
 }
 
+// A node that has fallen back for sure leaves what it had to the others at once, also to a leader that it has told nothing.
+func TestFallen(t *testing.T) {
+	whole := placement.Bucket{Rate: 1000, Burst: 100}
+	for name, told := range map[string]bool{"it has told": true, "it has not": false} {
+		l := leads(10 * time.Second)
+		tell := func(now mono.Time, node string, rate float64, version uint64) {
+			l.tells(t, now, node, obeyed{Topic: "t", Rate: rate, Burst: rate / 10, Version: version, Left: 19 * time.Second, Messages: rate, Span: time.Second, Waiting: 9999})
+		}
+		shares := map[string]float64{"n1": .1, "n2": .9}
+		step := func(now mono.Time) (rate float64) {
+			l.divide(now, "t", whole, shares, l.known(now, []string{"n1", "n2"}))
+			s := l.topics["t"]
+			for i, node := range s.members {
+				if l.fell[node] {
+					s.adaptor.Fell(i)
+				}
+			}
+			s.adaptor.Step(now)
+			return s.adaptor.Grant(slices.Index(s.members, "n1")).Rate
+		}
+		if told {
+			tell(1, "n2", 890, 4)
+		}
+		now := mono.Time(time.Second)
+		tell(now, "n1", 100, 3)
+		if rate := step(now); rate > 110 {
+			t.Errorf("%s: while it may obey what it had another one is granted %.0f/s", name, rate)
+		}
+		l.fell = map[string]bool{"n2": true}
+		shares = map[string]float64{"n1": 1}
+		got := 0.0
+		for range 5 { // an adaptor looks at some steps before it follows
+			now += mono.Time(time.Second)
+			version := l.topics["t"].adaptor.Grant(slices.Index(l.topics["t"].members, "n1")).Version
+			tell(now, "n1", max(got, 100), version)
+			got = step(now)
+		}
+		if got < 900 {
+			t.Errorf("%s: after it has fallen back the other one is granted %.0f/s", name, got)
+		}
+	}
+}
+
 // tells hands a leader the report of a node about one topic.
 func (l *leader) tells(t *testing.T, now mono.Time, node string, o obeyed) {
 	t.Helper()
@@ -676,9 +730,10 @@ func TestLeavesSlowly(t *testing.T) {
 		return &place.State{Nodes: map[string]place.Node{"n1": {Address: "h1", Capacity: 1}, "n2": {Address: "h2", Capacity: 1}},
 			Topics: map[string]*place.Topic{"t": {Limits: place.Limits{Rate: 100, Burst: 10}, Publishers: map[string]place.Publisher{"p": {Rate: 1, Node: node}}}}}
 	}
+	n.trust()
 	grant := func(version int, lasts time.Duration) {
 		now := live.Now()
-		n.granted(now, fmt.Appendf(nil, `{"term":1,"process":%d,"at":%d,"grants":[{"topic":"t","version":%d,"rate":60,"burst":1,"left":1,"lasts":%d,"floor_rate":2,"floor_burst":1}]}`, n.process, now, version, lasts))
+		n.granted(now, fmt.Appendf(nil, `{"term":1,"process":%d,"at":%d,"grants":[{"topic":"t","version":%d,"rate":60,"burst":1,"lasts":%d,"floor_rate":2,"floor_burst":1}]}`, n.process, now, version, lasts))
 	}
 	n.follow(at("n1"))
 	grant(3, 50*time.Millisecond)

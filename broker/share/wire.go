@@ -14,6 +14,8 @@ import (
 const (
 	reportSubject = "spillgate.bucket.report"
 	grantSubjects = "spillgate.bucket.grant."
+	// absentSubjects are what grants are to be answered to, which nobody does but NATS in place of a node that is connected nowhere.
+	absentSubjects = "spillgate.bucket.absent."
 )
 
 // report is what a node tells the leader, in every step.
@@ -64,9 +66,8 @@ type grant struct {
 	Version uint64  `json:"version"`
 	Rate    float64 `json:"rate"`
 	Burst   float64 `json:"burst"`
-	// Left is how long the grant lasts from when it is sent, for nodes that report no At, and Lasts how long from At on; in nanoseconds.
-	Left  time.Duration `json:"left"`
-	Lasts time.Duration `json:"lasts,omitempty"`
+	// Lasts is how long the grant lasts from At on, in nanoseconds, as long as the node is backed.
+	Lasts time.Duration `json:"lasts"`
 	// Floor is what the node falls back to.
 	FloorRate  float64 `json:"floor_rate"`
 	FloorBurst float64 `json:"floor_burst"`

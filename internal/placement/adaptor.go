@@ -250,6 +250,13 @@ func (a *Adaptor) expire(now mono.Time, b *adapted) {
 	if now < b.expiring.Add(a.step()) {
 		return // a step more, for the time that the grant was on its way
 	}
+	a.fall(b)
+}
+
+// Fell tells that a broker has fallen back to its floor for sure, before its grant has expired: at the next Step the others may have what it had.
+func (a *Adaptor) Fell(broker int) { a.fall(&a.brokers[broker]) }
+
+func (a *Adaptor) fall(b *adapted) {
 	b.steps, b.next = b.steps[:0], 0
 	b.target = a.floor()
 	a.change(b, b.target)
