@@ -43,12 +43,14 @@ func (l *Limit) steer(p point) {
 }
 
 // slowdownOver reports whether far fewer requests run than once ran without a queue, and take as little: the work was
-// slower for a while.
+// slower for a while. In a trial downwards that is no news.
 func (l *Limit) slowdownOver(p point) bool {
 	if !p.bound || l.told.useful > 0 || p.samples < 2*earlySize || l.trial.kind.climbs() && l.crowd.bound == 0 || l.crowd.late {
 		return false
 	}
-	return l.limit < down*l.unqueued.n && p.residence <= near*l.unqueued.residence
+	u, most := l.unqueued, l.mostUnqueued
+	return l.limit < down*u.n && p.residence <= near*u.residence ||
+		!l.trial.kind.down() && l.limit < down*most.n && p.residence <= near*most.residence
 }
 
 // comeBack sets the limit to the number that once ran without a queue on average, and two standard deviations more,
@@ -58,7 +60,8 @@ func (l *Limit) comeBack(p point) {
 		l.disprove() // so many did not wait in a line
 	}
 	l.trial, l.vain.state, l.agenda.untried, l.agenda.last = trial{}, recovered, 0, noTrial
-	l.limit = l.unqueued.n + 2*math.Sqrt(l.unqueued.n)
+	n := max(l.unqueued.n, l.mostUnqueued.n)
+	l.limit = n + 2*math.Sqrt(n)
 	l.knee.at, l.knee.alone, l.knee.service = 0, p.residence, p.residence
 	l.crowd = crowd{}
 }

@@ -99,6 +99,7 @@ func (l *Limit) try(p point, kind trialKind) {
 	l.trial = trial{kind: kind, from: from}
 	l.agenda.untried = 0
 	l.unqueued.n *= forget
+	l.mostUnqueued.n *= forget
 	l.step(from)
 }
 

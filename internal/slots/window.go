@@ -29,7 +29,6 @@ type window struct {
 	group   float64   // sum of those in the present row
 	newest  float64   // mean of the last full row
 	hasty   bool      // it ended early: see alarmed
-	looked  mono.Time // when it was last asked whether it ends
 
 	// A changed limit is not in force at once: see settling.
 	moved bool      // the limit changed before this window, and is not in force yet
@@ -56,7 +55,7 @@ const (
 )
 
 func newWindow(now, start mono.Time) window {
-	return window{start: start, last: now, looked: now, early: math.Inf(1)}
+	return window{start: start, last: now, early: math.Inf(1)}
 }
 
 // integrate advances the integrals to now: running requests held slots, and lent ones ran without.
@@ -108,14 +107,9 @@ func (w *window) point(length, limit float64) point {
 	}
 }
 
-// endWindow acts on the running window once that holds enough completions. It is looked at after each
-// row of them, or a Slack.
+// endWindow acts on the running window once that holds enough completions.
 func (l *Limit) endWindow(now mono.Time) {
 	w := &l.window
-	if w.done%earlySize != 0 && now.Sub(w.looked) < l.cfg.Slack {
-		return
-	}
-	w.looked = now
 	length := float64(now.Sub(w.start))
 	if length <= 0 {
 		return
