@@ -22,7 +22,7 @@ type crowd struct {
 	// slowdown that is over: see slowdownOver.
 	late  bool
 	best  point // of the stages of a trial downwards
-	rises int   // stages in a row that did more
+	rises int   // of these stages, those that did more than any before by more than chance
 	most  point // the window with the most throughput since slots are missing
 	// lower and higher say that fewer, and more, were tried at this bound, and did less.
 	lower, higher bool
@@ -138,8 +138,9 @@ func (l *Limit) freeCrowd(p point) {
 }
 
 // peaksBelow recognizes a trial downwards in which fewer did more than all did before. Such a trial goes on as long
-// as they do, and ends at the number that did the most. Work that became faster looks the same; then more do more
-// again, which is tried first.
+// as they do and take most of the objective, and ends at the number that did the most. Work that became faster looks the
+// same, unless more was done at each of several stages; then more do more again, which is tried at once and with twice the
+// usual step, because windows are long where few run. Where requests take little of the objective that costs nothing.
 func (l *Limit) peaksBelow(p point) bool {
 	c, t := &l.crowd, &l.trial
 	if l.told.useful > 0 {
@@ -147,10 +148,15 @@ func (l *Limit) peaksBelow(p point) bool {
 	}
 	switch {
 	case t.before == t.from:
-		c.best, c.rises = p, 1
+		c.best, c.rises = p, 0
+		if outdoes(t.from, p) {
+			c.rises = 1
+		}
 	case p.throughput > c.best.throughput:
+		if outdoes(c.best, p) {
+			c.rises++
+		}
 		c.best = p
-		c.rises++
 	}
 	if faster(t.from, p) {
 		l.voidFewer()
@@ -158,17 +164,20 @@ func (l *Limit) peaksBelow(p point) bool {
 	}
 	did := c.best
 	did.throughput *= 1 - t.from.given
-	if !surelyLess(t.from, did) {
+	if !surelyLess(t.from, did) && (p.residence > half*float64(l.cfg.Slack) || !outdoes(t.from, did)) {
 		return false
 	}
 	if c.best == p && p.residence > half*float64(l.cfg.Slack) && l.lower(p) < reaches*p.concurrency {
 		l.step(p)
 		return true
 	}
-	best, last, rises := c.best, c.best == p, c.rises
+	best, last, rises, from := c.best, c.best == p, c.rises, t.from.limit
 	l.end()
 	l.settleAt(best.limit, best)
 	l.crowd.lower, l.crowd.higher = !last, rises > 1 && best.took > laden*l.knee.alone
+	if n := min(math.Ceil(best.limit*stride*stride), from); !l.crowd.higher && best.residence <= half*float64(l.cfg.Slack) && n > best.limit {
+		l.trial, l.limit = trial{kind: climbUp, from: best, before: best}, n
+	}
 	return true
 }
 
