@@ -89,11 +89,10 @@ func (p *Pool) rank(c *Client, s standing) {
 	p.recount(c)
 }
 
-// short reports whether there are too few free credits for what others than c are known to want, and for the active ones
-// that have none.
+// short reports whether others than c wait for credits, or active ones have none.
 func (p *Pool) short(c *Client) bool {
 	holders := p.clients - p.waiting() - p.resting()
-	return p.demand-c.demand+max(p.waiting(), p.actives()-holders) > max(p.free(), 0)
+	return p.demand > c.demand || p.waiting() > 0 || p.actives() > holders
 }
 
 // ranked returns how many of the actives have a standing.

@@ -20,8 +20,8 @@ func TestAfterASlowDependency(t *testing.T) {
 		seed      uint64
 		most      float64
 	}{
-		{400, 200 * ms, 20 * ms, 7, 0.15},
-		{100, 500 * ms, 50 * ms, 25, 0.15},
+		{400, 200 * ms, 20 * ms, 7, 0.2},
+		{100, 500 * ms, 50 * ms, 25, 0.2},
 	} {
 		w := &world.World{
 			Name: "recovers", Objective: tt.objective, Warmup: 2 * time.Second, Length: 20 * time.Second,
