@@ -35,7 +35,7 @@ func (p *Pool) uses(c *Client) int {
 	return c.pending
 }
 
-// fair is the largest window for c. While credits are too few for what others want, or for active ones that
+// fair is the largest window for c. While others wait for credits, or active ones
 // have none, it is an equal share, approached by one a reply. With less than one credit a client, those
 // with demand take turns of a quantum, unless a credit is free all the same, because those that wait for one hear of
 // it when they ask: handing the credit on at each reply would cost a message a request.
