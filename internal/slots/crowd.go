@@ -140,7 +140,8 @@ func (l *Limit) freeCrowd(p point) {
 // peaksBelow recognizes a trial downwards in which fewer did more than all did before. Such a trial goes on as long
 // as they do and take most of the objective, and ends at the number that did the most. Work that became faster looks the
 // same, unless more was done at each of several stages; then more do more again, which is tried at once and with twice the
-// usual step, because windows are long where few run. Where requests take little of the objective that costs nothing.
+// usual step, because windows are long where few run. Where requests take little of the objective that costs nothing, and
+// from the second stage on the usual chance is enough to believe that more is done.
 func (l *Limit) peaksBelow(p point) bool {
 	c, t := &l.crowd, &l.trial
 	if l.told.useful > 0 {
@@ -164,7 +165,7 @@ func (l *Limit) peaksBelow(p point) bool {
 	}
 	did := c.best
 	did.throughput *= 1 - t.from.given
-	if !surelyLess(t.from, did) && (p.residence > half*float64(l.cfg.Slack) || !outdoes(t.from, did)) {
+	if !surelyLess(t.from, did) && (t.before == t.from || p.residence > half*float64(l.cfg.Slack) || !outdoes(t.from, did)) {
 		return false
 	}
 	if c.best == p && p.residence > half*float64(l.cfg.Slack) && l.lower(p) < reaches*p.concurrency {
