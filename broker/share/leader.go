@@ -210,7 +210,7 @@ func (l *leader) step(now mono.Time) {
 	l.n.mu.Unlock()
 	fell := map[string]bool{}
 	for node := range state.Nodes {
-		if fell[node] = l.n.witness.fallen(now, l.since, l.former(), node); fell[node] && !l.fell[node] {
+		if fell[node] = l.n.witness.fallen(now, l.since, l.former(), node, l.heard[node], l.reports[node].Process); fell[node] && !l.fell[node] {
 			l.n.log.Info("a node is not heard and obeys no grants", "node", node)
 		}
 	}
