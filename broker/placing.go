@@ -32,7 +32,7 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 		}
 	}
 	fence := time.Duration(0)
-	if cluster.URL != "" { // all nodes lose one another while the NATS that runs elsewhere is started again
+	if cluster.URL != "" || len(cluster.Routes) == 0 { // all nodes lose one another while a NATS that runs elsewhere is started again, and one alone has nobody to hear it
 		fence = farFence
 	}
 	node := share.NewNode(share.Config{Node: cluster.Node, Window: b.window, Fence: fence, Replicas: cluster.Replicas, Holders: b.plane.SetHolders, Down: b.plane.SetDown, Move: b.mqtt.Move, Connected: b.plane.Connected},
@@ -71,7 +71,7 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 }
 
 const (
-	// farFence is share.Config.Fence where NATS runs elsewhere: as long as grants last by default.
+	// farFence is share.Config.Fence without a cluster of nodes: as long as grants last by default.
 	farFence = 20 * time.Second
 	// placeTime bounds how long a node waits for the state of places, whose copies find a
 	// leader first.

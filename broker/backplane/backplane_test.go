@@ -274,6 +274,29 @@ func TestDivertedOfDeadNode(t *testing.T) {
 	}
 }
 
+// What is under way to other nodes is looked through only when a holder, or who is down, has changed: each change of any place tells all holders again.
+func TestDivertedIsLeftAlone(t *testing.T) {
+	p := New(Config{Node: "n1", Data: "d"}, slog.New(slog.DiscardHandler))
+	p.diverted.moved = make(chan struct{}, 1)
+	for i, c := range []struct {
+		tell func()
+		want int
+	}{
+		{func() { p.SetHolders("t", []string{"n2"}) }, 1},
+		{func() { p.SetHolders("t", []string{"n2"}); p.SetHolders("u", nil); p.SetDown(nil) }, 0},
+		{func() { p.SetDown([]string{"n2"}) }, 1},
+		{func() { p.SetDown([]string{"n2"}) }, 0},
+		{func() { p.SetHolders("t", nil) }, 1},
+	} {
+		if c.tell(); len(p.diverted.moved) != c.want {
+			t.Errorf("step %d: it is looked through %d times, want %d", i, len(p.diverted.moved), c.want)
+		}
+		if c.want > 0 {
+			<-p.diverted.moved
+		}
+	}
+}
+
 // A node whose table of topics is full delivers what the log has all the same.
 func TestDeliveredWithoutRoom(t *testing.T) {
 	hub := engine.New(engine.Config{Topics: 1})

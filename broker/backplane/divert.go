@@ -53,7 +53,7 @@ type diverted struct {
 	out     *queue
 	replies chan *nats.Msg
 	asked   chan *nats.Msg
-	moved   chan struct{}      // has one element when holders have changed
+	moved   chan struct{}      // has one element when holders, or who is down, have changed
 	down    []string           // nodes that are not heard
 	here    map[number]*remote // messages of other nodes that are under way here
 }
@@ -70,10 +70,10 @@ type away struct {
 func (p *Plane) SetHolders(topic string, nodes []string) {
 	p.diverted.mu.Lock()
 	defer p.diverted.mu.Unlock()
-	select {
-	case p.diverted.moved <- struct{}{}:
-	default:
+	if slices.Equal(p.diverted.holders[topic], nodes) {
+		return
 	}
+	p.diverted.stir()
 	if len(nodes) == 0 {
 		delete(p.diverted.holders, topic)
 		return
@@ -84,11 +84,23 @@ func (p *Plane) SetHolders(topic string, nodes []string) {
 	p.diverted.holders[topic] = nodes
 }
 
-// SetDown says which nodes are not heard: what they were sent goes to others that have its topic.
+// SetDown says which nodes are not heard, in order: what they were sent goes to others that have its topic.
 func (p *Plane) SetDown(nodes []string) {
 	p.diverted.mu.Lock()
 	defer p.diverted.mu.Unlock()
+	if slices.Equal(p.diverted.down, nodes) {
+		return
+	}
+	p.diverted.stir()
 	p.diverted.down = nodes
+}
+
+// stir has it looked at soon what may go to another node now. All that is under way is, so only changes do.
+func (d *diverted) stir() {
+	select {
+	case d.moved <- struct{}{}:
+	default:
+	}
 }
 
 // holder returns where this node sends messages of a topic, empty if nowhere. A node

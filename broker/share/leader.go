@@ -210,7 +210,7 @@ func (l *leader) step(now mono.Time) {
 	l.n.mu.Unlock()
 	fell := map[string]bool{}
 	for node := range state.Nodes {
-		if fell[node] = l.n.witness.fallen(now, l.since, l.former(), node); fell[node] && !l.fell[node] {
+		if fell[node] = l.n.witness.fallen(now, l.since, l.former(), node, l.heard[node], l.reports[node].Process); fell[node] && !l.fell[node] {
 			l.n.log.Info("a node is not heard and obeys no grants", "node", node)
 		}
 	}
@@ -287,6 +287,13 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, sha
 			}
 		}
 	}
+	if s != nil {
+		for _, node := range s.members {
+			if _, told := l.reports[node]; l.fell[node] && !told && !slices.Contains(members, node) { // it may live, and have its floor
+				members = append(members, node)
+			}
+		}
+	}
 	if !known {
 		members = append(members, unheard)
 	}
@@ -312,6 +319,8 @@ func (l *leader) divide(now mono.Time, topic string, whole placement.Bucket, sha
 			use = s.adaptor.Use(was)
 			version, expires = s.adaptor.Grant(was).Version, s.adaptor.Grant(was).Expires
 			told[node] = true
+		} else if _, said := l.reports[node]; l.fell[node] && !said { // Fell leaves it the floor of that
+			use = placement.Bucket{Rate: max(0, rest.Rate), Burst: max(0, rest.Burst)}
 		}
 		adaptor.Adopt(i, use, version, max(expires, now.Add(2*l.n.cfg.Window)))
 		if !known && o.Fresh {

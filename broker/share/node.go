@@ -103,7 +103,7 @@ func NewNode(cfg Config, hub Hub, nc *nats.Conn, placer *place.Placer, log *slog
 		cfg.Fence = fenceSteps * cfg.Window / steps
 	}
 	process := 1 + rand.Uint64N(math.MaxUint64)
-	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, process: process, witness: newWitness(live.Now(), cfg.Node, process, cfg.Fence), state: &place.State{}, shares: map[string]*held{},
+	return &Node{cfg: cfg, hub: hub, nc: nc, placer: placer, log: log, process: process, witness: newWitness(live.Now(), cfg.Node, process, cfg.Fence, leaseSteps*cfg.Window/steps), state: &place.State{}, shares: map[string]*held{},
 		clients: map[string]map[string]*publishing{}, away: map[string]away{}, asking: make(chan ask, maxAsks)}
 }
 
@@ -251,13 +251,14 @@ func (n *Node) follow(s *place.State) (fresh bool) {
 	return fresh
 }
 
-// down returns the nodes that are not heard.
+// down returns the nodes that are not heard, in order.
 func down(s *place.State) (nodes []string) {
 	for name, n := range s.Nodes {
 		if n.Down {
 			nodes = append(nodes, name)
 		}
 	}
+	slices.Sort(nodes)
 	return nodes
 }
 

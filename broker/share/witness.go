@@ -80,6 +80,7 @@ type witness struct {
 	node    string
 	process uint64
 	fence   time.Duration
+	lead    time.Duration // how long a node leads that has said so, if it does not say so again
 
 	mu    sync.Mutex
 	began mono.Time
@@ -102,8 +103,8 @@ type peer struct {
 	heard   map[string]mono.Time // by node, when it had heard it last at the latest
 }
 
-func newWitness(now mono.Time, node string, process uint64, fence time.Duration) *witness {
-	return &witness{node: node, process: process, fence: fence, began: now, peers: map[string]*peer{}, lease: engine.NewLease(0)}
+func newWitness(now mono.Time, node string, process uint64, fence, lead time.Duration) *witness {
+	return &witness{node: node, process: process, fence: fence, lead: lead, began: now, peers: map[string]*peer{}, lease: engine.NewLease(0)}
 }
 
 // follow takes the nodes of the state.
@@ -124,8 +125,8 @@ func (w *witness) say(now mono.Time, leads uint64, good mono.Time) beat {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := beat{Node: w.node, Process: w.process, At: now, Fence: w.fence, Leads: leads}
-	if leads > 0 {
-		w.back(now, good)
+	if leads > 0 { // by itself, as by another leader: for the fence since it said that it leads, if that is longer
+		w.back(now, good.Add(max(0, w.fence-w.lead)))
 	}
 	if all, _ := w.witnesses(); leads == 0 && !slices.Contains(all, w.node) {
 		return b
@@ -224,19 +225,20 @@ func (w *witness) seen(node string) bool {
 }
 
 // fallen reports whether a node has fallen back for sure by now, to one that leads since an instant; former is the node that led
-// before, whose leading is over since then, while all others may have been backed by that one until then.
-func (w *witness) fallen(now, since mono.Time, former, node string) bool {
+// before, whose leading is over since then, while all others may have been backed by that one until then. told is when a process of the node
+// reported last, 0 if none did: its report may be read before its beats are, and an earlier version, which sends none, obeys its grants all the same.
+func (w *witness) fallen(now, since mono.Time, former, node string, told mono.Time, process uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.peers[node]
-	if p == nil || node == w.node {
+	if p == nil || node == w.node || told > p.came && process != p.process {
 		return false
 	}
-	alone := max(p.came, w.began).Add(p.fence) // from when on this node does not back it
-	if from := since; node == former {
-		alone = max(alone, from)
+	alone := max(p.came, told, w.began).Add(p.fence) // from when on this node does not back it
+	if node == former {
+		alone = max(alone, since.Add(max(0, p.fence-w.lead)))
 	} else {
-		alone = max(alone, from.Add(p.fence))
+		alone = max(alone, since.Add(p.fence))
 	}
 	all, enough := w.witnesses()
 	need, others := 1-enough, []*peer{}

@@ -13,6 +13,7 @@ import (
 // witnessWorld is nodes that beat, over links which are late and cut, in virtual time; every node has a clock of its own.
 type witnessWorld struct {
 	rng   *rand.Rand
+	fence time.Duration
 	now   mono.Time
 	names []string
 	nodes map[string]*witnessNode
@@ -38,10 +39,13 @@ type letter struct {
 	beat beat
 }
 
-const testFence = 3 * time.Second
+const (
+	testFence = 3 * time.Second
+	testLead  = 4 * time.Second
+)
 
-func newWitnessWorld(seed uint64, nodes int) *witnessWorld {
-	w := &witnessWorld{rng: rand.New(rand.NewPCG(seed, 1)), now: mono.Time(time.Hour), nodes: map[string]*witnessNode{}}
+func newWitnessWorld(seed uint64, nodes int, fence time.Duration) *witnessWorld {
+	w := &witnessWorld{fence: fence, rng: rand.New(rand.NewPCG(seed, 1)), now: mono.Time(time.Hour), nodes: map[string]*witnessNode{}}
 	for i := range nodes {
 		w.names = append(w.names, fmt.Sprintf("n%d", i))
 	}
@@ -54,7 +58,7 @@ func newWitnessWorld(seed uint64, nodes int) *witnessWorld {
 // begin starts a process of a node.
 func (w *witnessWorld) begin(name string) {
 	n := &witnessNode{clock: mono.Time(w.rng.Int64N(int64(1000 * time.Hour))), next: w.now.Add(time.Duration(w.rng.Int64N(int64(250 * time.Millisecond)))), cut: map[string]bool{}, last: map[string]mono.Time{}}
-	n.witness = newWitness(w.now+n.clock, name, 1+w.rng.Uint64N(1<<60), testFence)
+	n.witness = newWitness(w.now+n.clock, name, 1+w.rng.Uint64N(1<<60), w.fence, testLead)
 	n.follow(w.names)
 	w.nodes[name] = n
 }
@@ -110,7 +114,7 @@ func (w *witnessWorld) fallen() (all []string) {
 	}
 	l := w.nodes[w.leads]
 	for _, name := range w.names {
-		if !l.killed && !l.stopped && l.fallen(w.now+l.clock, w.since+l.clock, w.was, name) {
+		if !l.killed && !l.stopped && l.fallen(w.now+l.clock, w.since+l.clock, w.was, name, 0, 0) {
 			all = append(all, name)
 		}
 	}
@@ -122,7 +126,7 @@ func (w *witnessWorld) fallen() (all []string) {
 func TestFallenIsFallen(t *testing.T) {
 	found := 0
 	for seed := range uint64(60) {
-		w := newWitnessWorld(seed, 2+int(seed%8))
+		w := newWitnessWorld(seed, 2+int(seed%8), []time.Duration{testFence, 2 * testLead}[seed/8%2])
 		delay := func() time.Duration {
 			if w.rng.IntN(50) == 0 {
 				return time.Duration(w.rng.Int64N(int64(4 * time.Second)))
@@ -147,6 +151,9 @@ func TestFallenIsFallen(t *testing.T) {
 			case 10, 11:
 				clear(n.cut)
 			case 12:
+				if w.now.Sub(w.since) < testLead { // whoever leads did so until then
+					break
+				}
 				w.lead([]string{"", n.node}[w.rng.IntN(2)])
 			}
 			for _, name := range w.fallen() {
@@ -172,7 +179,7 @@ func TestDeadIsFallen(t *testing.T) {
 	quick := func() time.Duration { return 5 * time.Millisecond }
 	for nodes := 3; nodes <= 9; nodes++ {
 		for _, led := range []bool{false, true} {
-			w := newWitnessWorld(uint64(nodes), nodes)
+			w := newWitnessWorld(uint64(nodes), nodes, testFence)
 			w.lead(w.names[0])
 			dead := w.names[nodes-1]
 			if led {
@@ -211,7 +218,7 @@ func TestDeadIsFallen(t *testing.T) {
 
 // The other one of two nodes that does not lead is known to have fallen by the leader alone.
 func TestFallenOfTwo(t *testing.T) {
-	w := newWitnessWorld(1, 2)
+	w := newWitnessWorld(1, 2, testFence)
 	w.lead("n0")
 	quick := func() time.Duration { return time.Millisecond }
 	for range 400 {
@@ -232,6 +239,47 @@ func TestFallenOfTwo(t *testing.T) {
 	}
 }
 
+// A node that has just reported has not fallen, though its beats are not read yet; nor has one of which only reports are heard.
+func TestReportsAreHeard(t *testing.T) {
+	w := newWitnessWorld(1, 2, testFence)
+	w.lead("n0")
+	for range 400 {
+		w.step(func() time.Duration { return time.Millisecond })
+	}
+	l, process := w.nodes["n0"], w.nodes["n1"].process
+	at := w.now + l.clock + mono.Time(10*time.Second)
+	for name, c := range map[string]struct {
+		told    mono.Time
+		process uint64
+		want    bool
+	}{"long ago": {at.Add(-testFence), process, true}, "just now": {at.Add(1 - testFence), process, false}, "an earlier version": {at.Add(-testFence), process + 1, false},
+		"never": {0, 0, true}} {
+		if got := l.fallen(at, w.since+l.clock, "", "n1", c.told, c.process); got != c.want {
+			t.Errorf("reported %s: fallen %v", name, got)
+		}
+	}
+}
+
+// A node that leads alone has what it was granted for the fence after it could say last that it leads, and the next leader waits for that.
+func TestLeadsAlone(t *testing.T) {
+	const fence = 20 * time.Second
+	said := mono.Time(time.Hour)
+	w := newWitness(said, "n1", 1, fence, testLead)
+	w.follow([]string{"n1"})
+	w.say(said, 1, said.Add(testLead))
+	next := newWitness(said.Add(-time.Minute), "n2", 2, fence, testLead) // which has not heard it for long
+	next.hear(said.Add(-fence), beat{Node: "n1", Process: 1, At: 1, Fence: fence})
+	for _, after := range []time.Duration{fence - 1, fence} { // in order: what is over is over for good
+		at := said.Add(after)
+		if _, _, backed := w.backed(at); backed != (after < fence) {
+			t.Errorf("%v after it said last that it leads: backed %v", after, backed)
+		}
+		if fallen := next.fallen(at, said.Add(testLead), "n1", "n1", 0, 0); fallen != (after >= fence) {
+			t.Errorf("%v after it said last that it leads: fallen %v to the next that leads", after, fallen)
+		}
+	}
+}
+
 func FuzzBeat(f *testing.F) {
 	f.Add([]byte(`{"node":"n","process":1,"at":5,"fence":9,"leads":3,"heard":[{"node":"m","process":2,"at":4,"ago":7}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -239,7 +287,7 @@ func FuzzBeat(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := newWitness(1, "m", 2, time.Second)
+		w := newWitness(1, "m", 2, time.Second, time.Second)
 		w.follow([]string{"m", "n"})
 		w.hear(5, b)
 		if _, _, backed := w.backed(5 + mono.Time(time.Second)); backed {

@@ -118,6 +118,7 @@ type adapted struct {
 	target   Bucket  // the part that grants go to: cuts at once, raises out of what cuts set free
 	issued   []issue // what it may obey: the grant that it confirmed last and all since
 	expiring mono.Time
+	adopted  bool // it may have the floor of another Adaptor: it has confirmed no grant of this one
 }
 
 // issue is a grant that was made.
@@ -183,6 +184,7 @@ func (a *Adaptor) Report(now mono.Time, broker int, r Report) {
 	for i, is := range b.issued {
 		if is.version == r.Version { // it obeys none of those before any more
 			b.issued = append(b.issued[:0], b.issued[i:]...)
+			b.adopted = b.adopted && i == 0
 			break
 		}
 	}
@@ -257,10 +259,14 @@ func (a *Adaptor) expire(now mono.Time, b *adapted) {
 func (a *Adaptor) Fell(broker int) { a.fall(&a.brokers[broker]) }
 
 func (a *Adaptor) fall(b *adapted) {
+	keeps := issue{}
+	if b.adopted { // it fell back to the floor of an Adaptor that may have had fewer brokers, but to no more than it obeyed
+		keeps.Bucket = lesser(b.use(), a.cfg.Split(a.cfg.Floor))
+	}
 	b.steps, b.next = b.steps[:0], 0
 	b.target = a.floor()
 	a.change(b, b.target)
-	b.issued = append(b.issued[:0], issue{b.grant.Bucket, b.grant.Version})
+	b.issued = append(b.issued[:0], keeps, issue{b.grant.Bucket, b.grant.Version})
 }
 
 // wanted returns each broker's part by its traffic in the window. A broker that is not heard keeps what it may
@@ -505,7 +511,7 @@ func (a *Adaptor) Adopt(broker int, obeys Bucket, version uint64, expires mono.T
 	a.version = max(a.version, version)
 	b.grant.Bucket, b.grant.Version, b.target = obeys, version, obeys
 	b.issued = append(b.issued[:0], issue{obeys, version})
-	b.expiring = expires
+	b.expiring, b.adopted = expires, true
 }
 
 // Expect tells, before the first Step and after Adopt, the share of the bucket that a broker's publishers are expected to need, by what
