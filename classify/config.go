@@ -83,8 +83,8 @@ type Match struct {
 	// /bulk/..%2forders, /orders//1 or /orders;v=1, is compared by each of them, and the request
 	// has of everything what comes of it by all of them: the default class, the largest priority, the
 	// workflow with the smallest guarantee and weight, the longest deadline, as any client may bring its own, the
-	// shortest objective, where a rule without one has the gate's, and the smallest bound. It holds what
-	// it holds by any of them, needs only what it needs by all, and cannot be cancelled if it cannot by one. Of one that is
+	// shortest objective, or the gate's if one sets none, and the smallest bound. It holds what
+	// it holds by one of them, needs only what it needs by all, and cannot be cancelled if it cannot by one. Of one that is
 	// longer than 2 KiB, or has "\" or dots, or ";" beside dots, both as they are and encoded, any
 	// reading may be somebody's, and each path of a rule counts.
 	Path []string

@@ -171,18 +171,17 @@ func (e *early) count(n int64) bool {
 	return true
 }
 
-// leave ends the wait. What came and was not read yet stays in memory, and counts.
+// leave ends the wait. The room for what came stays in memory until that was read, and counts.
 func (e *early) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.left = true
-	e.free(min(e.held, int64(len(e.buf))))
 }
 
-// free has all but so many bytes no longer count; the lock is held.
-func (e *early) free(but int64) {
-	e.counted.Add(but - e.held)
-	e.held = but
+// free has no bytes count any more; the lock is held.
+func (e *early) free() {
+	e.counted.Add(-e.held)
+	e.held = 0
 }
 
 // Read implements io.Reader.
@@ -195,7 +194,7 @@ func (e *early) Read(p []byte) (int, error) {
 	if e.buf = e.buf[n:]; len(e.buf) == 0 {
 		e.buf = nil // its memory is free
 		if e.left {
-			e.free(0)
+			e.free()
 		}
 	}
 	err, rest := e.err, len(e.buf)
@@ -223,7 +222,7 @@ func (e *early) Close() (err error) {
 func (e *early) done(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	ended := e.ended
-	e.free(0)
+	e.free()
 	e.mu.Unlock()
 	switch {
 	case ended:

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -219,8 +220,36 @@ func TestSilentStreamsWaitOutside(t *testing.T) {
 // A long body must come at the least rate, and its client may not fall silent, over HTTP/1
 // and HTTP/2; the deadline does not outlive the body.
 func TestLongBodiesMustCome(t *testing.T) {
-	failed := make(chan error, 1)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	for name, patience := range map[string]func(time.Duration) Patience{
+		"rate": func(d time.Duration) Patience {
+			return Patience{Gather: 1, Rate: 1 << 20, Grace: d, Silence: time.Hour}
+		},
+		"silence": func(d time.Duration) Patience { return Patience{Gather: 1, Rate: -1, Silence: d} },
+	} {
+		for _, major := range []int{1, 2} {
+			well := false
+			for d := 50 * time.Millisecond; !well && d < 10*time.Second; d *= 4 { // a machine that stands still is late with the first byte
+				well = breaksOff(t, major, patience(d))
+			}
+			if !well {
+				t.Errorf("%s, HTTP/%d: no body failed at its deadline", name, major)
+			}
+		}
+	}
+	// Within the limits a connection has one request after the other.
+	well := false
+	for silence := 100 * time.Millisecond; !well && silence < 10*time.Second; silence *= 4 { // a busy machine may send too slowly
+		s := serve(t, Handler(newGate(t, roomy(), nil), takes(nil), Patient(Patience{Gather: 1, Silence: silence})))
+		well = uploads(t, s.url, silence+10*time.Millisecond)
+	}
+	if !well {
+		t.Error("of one request after the other on a connection, none is served")
+	}
+}
+
+// takes reads bodies to their ends, and tells of those that fail, if anybody wants to know.
+func takes(failed chan<- error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			select {
 			case failed <- err:
@@ -229,40 +258,36 @@ func TestLongBodiesMustCome(t *testing.T) {
 			w.WriteHeader(http.StatusRequestTimeout)
 		}
 	})
-	for name, patience := range map[string]Patience{
-		"rate":    {Gather: 1, Rate: 1 << 20, Grace: 50 * time.Millisecond, Silence: time.Hour},
-		"silence": {Gather: 1, Rate: -1, Silence: 50 * time.Millisecond},
-	} {
-		s := serve(t, Handler(newGate(t, roomy(), nil), handler, Patient(patience)))
-		for _, major := range []int{1, 2} {
-			rt := base(t, major)
-			body, more := io.Pipe()
-			r, _ := http.NewRequestWithContext(t.Context(), "POST", s.url, body)
-			r.ContentLength = 1 << 20
-			go func() { _, _ = more.Write(make([]byte, 1000)) }()
-			resp, err := rt.RoundTrip(r)
-			if err == nil {
-				resp.Body.Close()
-			}
-			more.Close()
-			select {
-			case err := <-failed:
-				if !isDeadline(err) {
-					t.Errorf("%s, HTTP/%d: the body failed with %v", name, major, err)
-				}
-			case <-time.After(time.Minute):
-				t.Errorf("%s, HTTP/%d: the client may be silent", name, major)
-			}
+}
+
+// breaksOff sends the beginning of a long body, and reports whether the body then failed in the handler, and was not refused before.
+func breaksOff(t *testing.T, major int, patience Patience) bool {
+	failed, ended := make(chan error, 1), make(chan struct{}, 1)
+	h := Handler(newGate(t, roomy(), nil), takes(failed), Patient(patience))
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { ended <- struct{}{} }()
+		h.ServeHTTP(w, r)
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+	defer cancel()
+	body, more := io.Pipe()
+	r, _ := http.NewRequestWithContext(ctx, "POST", s.url, body)
+	r.ContentLength = 1 << 20
+	go func() { _, _ = more.Write(make([]byte, 1000)) }()
+	resp, err := base(t, major).RoundTrip(r)
+	if err == nil {
+		resp.Body.Close()
+	}
+	more.Close()
+	await.Value(t, ended, "the request to end")
+	select {
+	case err := <-failed:
+		if !isDeadline(err) {
+			t.Errorf("HTTP/%d, %+v: the body failed with %v", major, patience, err)
 		}
-	}
-	// Within the limits a connection has one request after the other.
-	well := false
-	for silence := 100 * time.Millisecond; !well && silence < 10*time.Second; silence *= 4 { // a busy machine may send too slowly
-		s := serve(t, Handler(newGate(t, roomy(), nil), handler, Patient(Patience{Gather: 1, Silence: silence})))
-		well = uploads(t, s.url, silence+10*time.Millisecond)
-	}
-	if !well {
-		t.Error("of one request after the other on a connection, none is served")
+		return true
+	default:
+		return false
 	}
 }
 

@@ -30,6 +30,9 @@ func logged(t testing.TB, path string, n int) (all []line) {
 		t.Fatal(err)
 	}
 	for l := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(l, "\n") {
+			break // it is being written
+		}
 		var one line
 		if err := json.Unmarshal([]byte(l), &one); err != nil {
 			t.Fatalf("%q: %v", l, err)

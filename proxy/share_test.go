@@ -244,6 +244,7 @@ func TestProgressIsTold(t *testing.T) {
 			t.Errorf("HTTP/%d: %v, %+v, want from 40ms to %v more", major, ok, reply, rest)
 		}
 		// Ten seconds of it were before.
+		eventually(t, "a class", func() bool { return len(p.Classes()) > 0 }) // it is learned behind the answer
 		for _, c := range p.Classes() {
 			if c.Ratio < 2 || c.Isolated > (40*time.Millisecond+rest).Seconds() {
 				t.Errorf("%+v, expected at most %v", c, 40*time.Millisecond+rest)
