@@ -95,7 +95,7 @@ func (g *Gate) free(now mono.Time, t *Ticket, o work.Outcome, sample bool) {
 	case t.lent:
 		g.limit.Repay(now, t.started, t.slot, o.Executed() || o == work.Released)
 	case !sample:
-		g.limit.Return(now, t.slot)
+		g.limit.Return(now, t.slot, o == work.Released)
 	case o == work.Released:
 		g.limit.Part(now, t.started.Add(-g.behind(now)), t.slot)
 	default:
