@@ -36,7 +36,7 @@ type Gate struct {
 	overdue   int       // of those, as the limit was told
 	lends     bool      // what runs for long gives its slot back: see slots.Limit.Lends
 	lendAt    mono.Time // no slot is taken back before
-	unasked   int       // requests of clients without credits, in the queue or running
+	unasked   int       // requests of clients without credits, in the queue or in slots
 	cpu       processors
 	ticked    mono.Time     // when the pool was last woken
 	bound     time.Duration // for how long credits bound, in this period of the rates
@@ -236,7 +236,7 @@ func (g *Gate) part(busy bool) float64 {
 }
 
 // Observe decides about a request as Arrive does, and lets it run all the same:
-// the ticket holds a slot, over the limit if need be, and must Leave. It returns
+// the ticket holds a slot, over the limit if need be, or runs beside as after Arrive, and must Leave. It returns
 // what Arrive would have said, Wait with how long for.
 func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	g.begin(now, t)
@@ -250,7 +250,10 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	if g.shaper != nil {
 		g.shaper.arrive(now, t, g.limit.Service())
 	}
-	g.long(now, t)
+	if t.observed = true; g.beside(now, t) {
+		t.Start(now)
+		return Run, 0
+	}
 	t.reason = g.judge(now, t, false)
 	t.promised = 0 // it does not wait
 	if g.shaper != nil && t.reason == work.None {
@@ -260,7 +263,6 @@ func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	}
 	g.enter(t)
 	g.run(now, t, queued)
-	t.observed = true
 	switch {
 	case t.reason != work.None:
 		return Shed, 0
@@ -443,7 +445,6 @@ func (g *Gate) run(now mono.Time, t *Ticket, waited time.Duration) Verdict {
 	if waited > 0 && g.sample(t) && !t.overtaken {
 		g.worth.kept(waited-t.promised, float64(t.promised)*g.pace.gap.value)
 	}
-	t.lent = false
 	g.begins(t)
 	g.running.push(t, now.Add(t.objective(g.cfg.Objective)))
 	return t.Start(now)

@@ -26,7 +26,9 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 		return
 	}
 	g.departs(now)
-	g.gone(t)
+	if !t.lent {
+		g.gone(t)
+	}
 	g.pass(now)
 	g.running.remove(t)
 	until, executed, sample := now, o.Executed(), g.sample(t)
@@ -95,7 +97,7 @@ func (g *Gate) free(now mono.Time, t *Ticket, o work.Outcome, sample bool) {
 	case t.lent:
 		g.limit.Repay(now, t.started, t.slot, o.Executed() || o == work.Released)
 	case !sample:
-		g.limit.Return(now, t.slot)
+		g.limit.Return(now, t.slot, o == work.Released)
 	case o == work.Released:
 		g.limit.Part(now, t.started.Add(-g.behind(now)), t.slot)
 	default:
@@ -108,7 +110,8 @@ func (g *Gate) free(now mono.Time, t *Ticket, o work.Outcome, sample bool) {
 // the server can do.
 func (g *Gate) settling() bool { return g.limit.InUse() > g.limit.Limit() || g.limit.Trying() }
 
-// here counts that t runs, or waits in the queue. Whoever waits aside takes nothing from others and does not count.
+// here counts that t holds a slot, or waits in the queue. Whoever waits aside, or runs without a slot, takes nothing from
+// others and does not count.
 func (g *Gate) here(t *Ticket) {
 	if t.Client == nil {
 		g.unasked++

@@ -14,10 +14,10 @@ const fewerWait = 4
 // long returns what is known of t's kind if most of that outlive the objective, and notes whether its like hold as much as
 // they may.
 func (g *Gate) long(now mono.Time, t *Ticket) *slots.Nature {
-	if !g.kinds.Any() || t.Kind == nil {
+	if !g.kinds.Any() {
 		return nil
 	}
-	n := g.kinds.Long(now, t.Kind.Kind(), g.cfg.Objective)
+	n := g.kinds.Long(now, t.kind(), g.cfg.Objective)
 	part := g.limit.Limit()
 	if g.limit.Waits() {
 		part /= fewerWait
@@ -40,7 +40,7 @@ func (g *Gate) beside(now mono.Time, t *Ticket) bool {
 	t.since, t.scale = t.Arrived, g.pace.scale
 	t.slot, t.lent = place, true
 	g.begins(t)
-	g.enter(t)
+	g.usage.let(&t.senders)
 	g.running.push(t, now.Add(t.objective(g.cfg.Objective)))
 	return true
 }

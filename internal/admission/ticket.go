@@ -148,8 +148,8 @@ func (t *Ticket) Reason() work.Reason { return t.reason }
 // Lent.
 func (t *Ticket) Running() bool { return t.state == running }
 
-// Lent reports whether the ticket, which runs, gave its slot back: see
-// slots.Limit.Lend.
+// Lent reports whether the ticket, which runs, has no slot: it gave it back, or never had one. See
+// slots.Limit.Lend and Beside.
 func (t *Ticket) Lent() bool { return t.lent }
 
 // Waiting reports since when the ticket waits for a slot, if it does.

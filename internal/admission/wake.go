@@ -123,6 +123,9 @@ func (g *Gate) lend(now mono.Time) {
 			g.lendAt = now.Add(g.cfg.Objective / 8) // ask again when others have ended
 			return
 		}
+		if !t.lent { // else it runs beside
+			g.gone(t)
+		}
 		t.lent = true
 		g.running.remove(t)
 		g.kinds.Lent(t.nature)

@@ -507,3 +507,25 @@ func TestTheSoonerDeadlineCounts(t *testing.T) {
 		ticket.Leave(work.Done)
 	}
 }
+
+// TestStreamsOneAfterAnother: each stream counts up to the beginning of its own answer, not of that of an earlier request
+// whose memory it has.
+func TestStreamsOneAfterAnother(t *testing.T) {
+	gate, err := NewGate(GateConfig{Config: admission.Config{Objective: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	for range 10 {
+		ticket, err := gate.Enter(t.Context(), Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		ticket.Begun(true)
+		ticket.Leave(work.Released)
+		if took := gate.Stats().Service; took < 2*time.Millisecond {
+			t.Fatalf("streams whose answers begin after 2ms seem to take %v", took)
+		}
+	}
+}

@@ -96,6 +96,14 @@ func (a *arrivals) leave(p Place) int {
 	return rank
 }
 
+// len returns how many requests there are.
+func (a *arrivals) len() int {
+	if a.oldest == a.next {
+		return a.older
+	}
+	return a.older + a.upTo(a.next-1)
+}
+
 // upTo counts the requests up to number n.
 func (a *arrivals) upTo(n uint64) int {
 	count := 0

@@ -92,7 +92,7 @@ func (n *Nature) Natural() bool { return n != nil && n.long && n.over >= nearly*
 // Without that one, polls that come again at once would keep out a kind that was slow for a while.
 func (k *Kinds) Full(n *Nature, limit, more int) bool {
 	kinds := max(k.longs, 1)
-	return n.holding >= max(limit/2/kinds, 1)+more || k.holding >= max(limit/2, min(kinds, limit))+more
+	return n.holding >= max(limit/2/kinds, 1)+more || k.holding >= max(limit/2, min(kinds, limit), 1)+more
 }
 
 // Begin says that a request of a kind begins to hold a slot, or to run beside, and returns what is known of that, nil if
@@ -202,7 +202,7 @@ func (k *Kinds) End(n *Nature, name func() string, held, late, told bool) {
 	if n != &k.rest {
 		k.judge(n)
 	}
-	if k.doubted && !late {
+	if k.doubted && !late && k.served(n) { // which is what was missing
 		k.doubted = false
 		for _, n := range k.known { //lint:ordered each on its own
 			k.judge(n)
@@ -241,11 +241,15 @@ func (k *Kinds) judge(n *Nature) {
 
 // othersInTime reports whether at least half of another kind end in time, one lately.
 func (k *Kinds) othersInTime(n *Nature) bool {
-	inTime := func(o *Nature) bool { return o.over <= o.told/2 && o.inTime > 0 && k.ends-o.inTime < kindMemory }
 	for _, o := range k.known { //lint:ordered any
-		if o != n && !o.long && inTime(o) {
+		if o != n && k.served(o) {
 			return true
 		}
 	}
-	return inTime(&k.rest)
+	return k.served(&k.rest)
+}
+
+// served reports whether a kind is not long, and at least half of it end in time, one lately.
+func (k *Kinds) served(n *Nature) bool {
+	return !n.long && n.over <= n.told/2 && n.inTime > 0 && k.ends-n.inTime < kindMemory
 }

@@ -148,7 +148,7 @@ func TestManyLongKinds(t *testing.T) {
 				}
 			}
 		}
-		if want := max(min(20, limit), 1); len(held) != want && limit > 0 {
+		if want := max(min(20, limit), 1); len(held) != want { // one also of a quarter of a limit of 3: see Limit.Waits
 			t.Errorf("with a limit of %d, %d kinds hold %d slots, expected %d", limit, 20, len(held), want)
 		}
 		for _, n := range held {
@@ -181,5 +181,20 @@ func TestKindsAreBounded(t *testing.T) {
 	}
 	if n := k.Outlived(nil, func() string { return "one more" }); n != nil || len(k.known) > mostKinds {
 		t.Errorf("%d kinds are known, and one more is: %v", len(k.known), n != nil)
+	}
+}
+
+// BenchmarkDoubt is an end in time of one of 64 kinds, of each of which two thirds outlive the objective.
+func BenchmarkDoubt(b *testing.B) {
+	var k Kinds
+	var names [mostKinds]string
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	for i := range 20 * mostKinds {
+		ends(&k, names[i%mostKinds], 1, i/mostKinds%3 != 0)
+	}
+	for i := range b.N {
+		ends(&k, names[i%mostKinds], 1, i/mostKinds%3 != 0)
 	}
 }

@@ -34,8 +34,8 @@ func (s *slotTime) add(w *window) {
 	s.long += (w.lent - s.long) / memory
 }
 
-// SetOverdue says how many of the requests that hold slots have run for longer than their objectives. The driver
-// calls it before Release and before Lend.
+// SetOverdue says how many of the requests that hold slots, or run beside and may still be asked for by Lend, have run for
+// longer than their objectives. The driver calls it before Release and before Lend.
 func (l *Limit) SetOverdue(n int) {
 	if l.use.overdue = n; n == 0 {
 		l.use.missing = 0

@@ -224,10 +224,10 @@ func (l *Limit) Release(now, started mono.Time, place Place, executed bool) {
 	l.sample(now, started, place, rank, ran, float64(max(now.Sub(started), 1)), executed)
 }
 
-// Return is Release for a request that tells nothing of the service.
-func (l *Limit) Return(now mono.Time, place Place) {
+// Return is Release for a request that tells nothing of the service, and may have been a stream.
+func (l *Limit) Return(now mono.Time, place Place, stream bool) {
 	l.vacate(now, place)
-	if place.answered != 0 {
+	if stream && place.answered != 0 {
 		l.streaming.add(float64(now.Sub(place.answered)), true)
 	}
 }
@@ -254,7 +254,8 @@ func (l *Limit) sample(now, started mono.Time, place Place, rank int, ran, r flo
 	if l.use.overdue == 0 || r > objective {
 		l.use.missing = 0
 	} else if executed {
-		l.use.missing += float64(l.use.overdue) / ran
+		overdue := float64(l.use.overdue)
+		l.use.missing += overdue / max(ran, overdue)
 	}
 	if r > objective {
 		l.overlong.add(float64(place.all), r, executed)

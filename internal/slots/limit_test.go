@@ -306,6 +306,37 @@ func TestOverdueTogether(t *testing.T) {
 	}
 }
 
+// TestOverdueBeside: each end of another is at most one that is missing, however many overdue requests run beside, and also
+// if the one that ends is the only one, and a stream.
+func TestOverdueBeside(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond, Initial: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := mono.Time(time.Second)
+	slow := l.Acquire(began)
+	for range 40 {
+		if _, ok := l.Beside(began); !ok {
+			t.Fatal("none may run beside")
+		}
+	}
+	l.SetOverdue(41)
+	now := shortOnes(l, began.Add(11*time.Millisecond), 3, time.Millisecond)
+	if l.Lend(now, began, slow, false) {
+		t.Error("a request gave its slot back after 3 others had ended")
+	}
+	l.Release(now, began, slow, true)
+	for range 8 {
+		place, started := l.Acquire(now), now
+		l.Answer(now.Add(1), &place)
+		now = now.Add(time.Millisecond)
+		l.Part(now, started, place)
+	}
+	if l.use.missing > 8 {
+		t.Errorf("%v ends are missing after 8 others", l.use.missing)
+	}
+}
+
 // TestOutgrow: where long requests hold the slots most of the time before they give them back, the limit
 // grows whatever else it believes, up to Max.
 func TestOutgrow(t *testing.T) {

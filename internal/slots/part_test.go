@@ -128,3 +128,52 @@ func TestStreamsCountWhereTheLimitIsFixed(t *testing.T) {
 		l.Part(now+1, now, place)
 	}
 }
+
+// TestOldOnesEndBesideStreams: a window that waits for the requests from before it begins once these have ended, also if
+// some of them are answers that have begun, a part of them streams.
+func TestOldOnesEndBesideStreams(t *testing.T) {
+	l, err := New(Config{Slack: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.times = times{mean: float64(100 * time.Millisecond)}
+	for i := range 64 {
+		l.streaming.add(float64(time.Millisecond), i%2 == 0)
+	}
+	now, before := mono.Time(time.Hour), [16]Place{}
+	for i := range before {
+		before[i] = l.Acquire(now)
+	}
+	for i := range 8 {
+		l.Answer(now, &before[i])
+	}
+	l.trial.kind = climbDown
+	l.window.moved, l.window.opens = true, now
+	for i := range 40 {
+		now = now.Add(time.Millisecond)
+		if i < len(before) {
+			l.Release(now, now.Add(-time.Millisecond), before[i], true)
+		} else {
+			l.Release(now, now.Add(-time.Millisecond), l.Acquire(now), true)
+		}
+	}
+	if l.window.flush != 0 || l.window.done == 0 {
+		t.Errorf("the window waits for %d requests that have ended, and for %d ends more", l.window.old, l.window.flush)
+	}
+}
+
+// TestReturnTellsOfStreams: an answer that ends while nothing tells of the service is no stream, unless it goes on.
+func TestReturnTellsOfStreams(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		l, err := New(Config{Slack: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		place := l.Acquire(1)
+		l.Answer(2, &place)
+		l.Return(3, place, stream)
+		if got := l.streaming.share() > 0; got != stream || l.Running() != 0 || l.use.answering != 0 {
+			t.Errorf("a stream: %v, taken for one: %v, and %d run, %d of them answered", stream, got, l.Running(), l.use.answering)
+		}
+	}
+}

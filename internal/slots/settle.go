@@ -40,8 +40,7 @@ func (l *Limit) settling(now mono.Time) bool {
 		fresh := w.fresh || l.trial.kind == fewer || l.trial.kind.climbs()
 		*w = newWindow(now, now)
 		if fresh {
-			n := l.InUse()
-			w.flush, w.old, w.next = n, n, l.arrivals.next
+			w.flush, w.old, w.next = l.InUse(), l.arrivals.len(), l.arrivals.next
 		}
 	}
 	if w.flush == 0 {
