@@ -165,9 +165,6 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 			g.pool.OnWorkflow(t.Client, t.Flow)
 		}
 		g.pool.OnUse(now, t.Client, t.had, t.peerHad, g.usage.total())
-		if t.Waited > g.unseen(now) { // see begin
-			g.pool.OnWaited(t.Client)
-		}
 		t.plain = !g.pool.OnRequest(now, t.Client, t.Demand)
 	}
 	if g.shaper != nil {

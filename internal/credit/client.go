@@ -129,7 +129,9 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	p.peak = max(p.peak, float64(p.pending))
 	p.setDemand(c, demand)
 	if c.demand > 0 {
-		p.lacked(c, c.demand)
+		// A little more than it has: with one credit too few, each of its requests waits. Not all of the demand, which
+		// those under way repeat until the client hears of its larger window.
+		c.use, c.usedIn = int32(c.window+(c.demand+tellGrowth-1)/tellGrowth), p.season
 	}
 	allowed := c.window
 	if c.standing == modest {
@@ -142,16 +144,6 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 		allowed = max(allowed, 1) // it asks
 	}
 	return c.pending <= allowed
-}
-
-// OnWaited notes that a request of c, for which OnRequest follows, had waited for a credit. A client whose requests come one
-// by one has no demand left when it sends one that waited, and the server would not hear that it has too few.
-func (p *Pool) OnWaited(c *Client) { p.lacked(c, 1) }
-
-// lacked notes that c had so many credits too few. It uses a little more than it has: with one too few, each of its
-// requests waits. Not all that it lacked, which those under way repeat until the client hears of its larger window.
-func (p *Pool) lacked(c *Client, by int) {
-	c.use, c.usedIn = int32(c.window+(by+tellGrowth-1)/tellGrowth), p.season
 }
 
 // OnDemand takes the demand of a client that reports it without a request: it

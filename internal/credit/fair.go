@@ -37,8 +37,7 @@ func (p *Pool) uses(c *Client) int {
 
 // fair is the largest window for c. While others wait for credits, or active ones
 // have none, it is an equal share, approached by one a reply. With less than one credit a client, those
-// with demand take turns of a quantum, unless a credit is free all the same, because those that wait for one hear of
-// it when they ask: handing the credit on at each reply would cost a message a request.
+// with demand take turns of a quantum: handing the credit on at each reply would cost a message a request.
 // The original has neither: the first client that asks gets everything free, and keeps a last credit for
 // as long as the pool does not shrink.
 func (p *Pool) fair(now mono.Time, c *Client) int {
@@ -53,7 +52,7 @@ func (p *Pool) fair(now mono.Time, c *Client) int {
 	switch {
 	case share >= 1:
 		return max(share, least)
-	case p.waiting() > 0 && p.free() <= 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
+	case p.waiting() > 0 && (overdue || now.Sub(c.turn) > quantum*p.cfg.Interval):
 		return 0
 	}
 	return max(1, least)

@@ -65,12 +65,11 @@ func (p *Pool) SetTotal(now mono.Time, total float64) {
 
 // Fill makes the pool larger by as many credits as a server in which nothing waits has free slots, as far as clients want
 // credits or hold none, if the delay has been low for some intervals or since the start. Those that hold credits may want
-// nothing, and those without may not say what they want: what they sent was refused, and demand is told seldom or, where clients hear
-// replies alone, when they ask. Without
+// nothing, and those without may not say what they want: what they sent was refused, and demand is told seldom. Without
 // this, 420 clients found 20 % of their requests refused in the second after a spike, at 0.4 of the capacity
 // (TestSecondAfterASpike in lab/worlds).
 func (p *Pool) Fill(now mono.Time, free int) {
-	if n := float64(p.divided() + min(free, p.demand+p.asking.len+p.resting())); p.calm >= calmIntervals && p.total < n {
+	if n := float64(p.divided() + min(free, p.demand+p.idle.len)); p.calm >= calmIntervals && p.total < n {
 		p.SetTotal(now, n)
 	}
 }

@@ -290,7 +290,7 @@ func TestDriversDecideAlike(t *testing.T) {
 func scenes() (all []*scene) {
 	for seed, deadline := range []time.Duration{0, 150 * time.Millisecond, 400 * time.Millisecond} {
 		all = append(all, &scene{
-			clients: []int{5, 12, 12}[seed], workers: 4, service: 10 * time.Millisecond, deadline: deadline, delay: 3 * time.Millisecond,
+			clients: 5, workers: 4, service: 10 * time.Millisecond, deadline: deadline, delay: 3 * time.Millisecond,
 			rates: []mesh.Change{{Rate: 280}, {At: 2 * time.Second, Rate: 1200}, {At: 5 * time.Second, Rate: 200}},
 			node:  node.Config{Config: admission.Config{Objective: 200 * time.Millisecond, Credit: credit.Config{Epoch: 1}}}, length: 7 * time.Second, seed: uint64(seed) + 20,
 		})
