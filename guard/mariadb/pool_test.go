@@ -14,7 +14,7 @@ import (
 // it comes into the queue. Only a queue tells that a further request of the same connection
 // is another wait.
 func TestAwaitThread(t *testing.T) {
-	b := newBuilder(100*time.Millisecond, false)
+	b := unladen(100 * time.Millisecond)
 	for i, step := range []struct {
 		queues []queued
 		want   string // connection: milliseconds of waiting
@@ -44,7 +44,7 @@ func TestAwaitThread(t *testing.T) {
 // Without a thread pool each connection has a thread, and a request that is not read waits for a processor. Nobody
 // holds a thread of a pool that is not there.
 func TestUnreadRequestsWaitForAProcessor(t *testing.T) {
-	b := newBuilder(tick, false)
+	b := unladen(tick)
 	for i := range 2 {
 		at := mono.Time(time.Second).Add(time.Duration(i) * tick)
 		s := &b.build(&input{at: at, queues: []queued{{connection: 7, unread: true}}, sessions: []sessionRow{{id: 2, command: "Query", text: "SELECT 1", elapsed: 5000}}}).Sample

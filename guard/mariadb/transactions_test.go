@@ -12,7 +12,7 @@ import (
 // showed it: the server tells its age in whole seconds.
 func TestTransactionsAreAsOldAsTheyWereSeen(t *testing.T) {
 	const objective = 100 * time.Millisecond
-	b := newBuilder(objective, false)
+	b := unladen(objective)
 	for i := range 6 {
 		at := mono.Time(time.Second).Add(time.Duration(i) * tick)
 		in := &input{at: at, counts: counts{questions: uint64(10 * i)},
@@ -100,7 +100,7 @@ func TestSessionsThatWentOn(t *testing.T) {
 		"another one":        {elapsed: 5, age: 5 * time.Millisecond},
 		"one of several":     {elapsed: 5, batch: true, edges: 1, age: 250 * time.Millisecond},
 	} {
-		b := newBuilder(objective, false)
+		b := unladen(objective)
 		var l *culprit.Sample
 		for i, at := range []int{0, 100, 200, 250} { // transactions are read at the first three
 			stale := 2 * time.Millisecond
@@ -138,7 +138,7 @@ func TestSessionsThatWentOn(t *testing.T) {
 // as it is known to be old.
 func TestRowsAreHeldForAsLongAsIsSure(t *testing.T) {
 	for _, command := range []string{"Query", "Sleep"} {
-		b := newBuilder(20*time.Millisecond, false)
+		b := unladen(20 * time.Millisecond)
 		l := &b.build(&input{at: mono.Time(5 * time.Second), fresh: true, stale: time.Millisecond,
 			sessions: []sessionRow{{id: 2, command: command, text: "UPDATE hot SET v = 1", elapsed: 8, query: 7},
 				{id: 3, command: "Query", text: "UPDATE hot SET v = 2", elapsed: 6, query: 8}},
@@ -161,7 +161,7 @@ func TestRowsAreHeldForAsLongAsIsSure(t *testing.T) {
 
 // A procedure is one task, although each of its statements has a number and a text of its own; the next statement of the session is another.
 func TestAProcedureIsOneTask(t *testing.T) {
-	b := newBuilder(20*time.Millisecond, false)
+	b := unladen(20 * time.Millisecond)
 	var first uint64
 	var kind uint64
 	for i, at := range []int{0, 100, 200, 300} {

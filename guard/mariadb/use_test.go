@@ -46,7 +46,7 @@ func TestUnseenWaits(t *testing.T) {
 		"it runs":                     {"RR", "Sending data", 0, "", ""},
 		"it runs, and no processor":   {"RR", "Sending data", 20 * time.Millisecond, "processor 2", "processor 2"},
 	} {
-		b := newBuilder(20*time.Millisecond, false)
+		b := unladen(20 * time.Millisecond)
 		used := map[int64]procfs.Usage{}
 		var l *culprit.Sample
 		for i := range 2 {
@@ -69,7 +69,7 @@ func TestUnseenWaits(t *testing.T) {
 // A transaction that has kept its snapshot for longer than the objective is a task, the same as before that,
 // which only the end of its session ends; others lose to it what they cost beyond normal.
 func TestOldSnapshot(t *testing.T) {
-	b := newBuilder(20*time.Millisecond, false)
+	b := unladen(20 * time.Millisecond)
 	running := 1
 	var l *culprit.Sample
 	report := -1
@@ -123,7 +123,7 @@ func TestOldSnapshot(t *testing.T) {
 // transaction began to a second. The next transaction of the session is another, and so is the next statement that is one by itself.
 func TestASnapshotThatIsOldStaysOld(t *testing.T) {
 	for _, single := range []bool{false, true} {
-		b := newBuilder(20*time.Millisecond, false)
+		b := unladen(20 * time.Millisecond)
 		for i, tt := range []struct {
 			command string
 			elapsed float64
@@ -155,7 +155,7 @@ func TestFewVersionsCostLittle(t *testing.T) {
 		changed  uint64 // rows, at each look
 		from, to int64  // of what an UPDATE that runs 40 ms loses, in ms
 	}{"few": {30, 0, 16}, "many": {3000, 25, 40}} {
-		b := newBuilder(20*time.Millisecond, false)
+		b := unladen(20 * time.Millisecond)
 		lost := int64(0)
 		for i := range 60 {
 			in := &input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(30 * i), changed: tt.changed * uint64(i), history: int64(max(i-30, 0))}, fresh: true,
@@ -198,7 +198,7 @@ func TestVersionsAreOfRows(t *testing.T) {
 		"some, from before, is removed": {[4]uint64{0, 200, 400, 600}, [4]int64{7, 7, 5, 15}, 200},
 		"the server does not tell":      {[4]uint64{0, 200, 400, 600}, [4]int64{-1, -1, -1, -1}, 600},
 	} {
-		b := newBuilder(20*time.Millisecond, false)
+		b := unladen(20 * time.Millisecond)
 		kept := uint64(0)
 		for i := range tt.changed {
 			in := &input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(100 * i), changed: tt.changed[i], history: tt.history[i]}, fresh: true}
@@ -232,7 +232,7 @@ func TestAnUpdateTakesNoSnapshot(t *testing.T) {
 		"a read":                          {"SELECT 1", -800 * time.Millisecond, true},
 		"an update in an old transaction": {"UPDATE t SET v = 1", 900 * time.Millisecond, true},
 	} {
-		b := newBuilder(20*time.Millisecond, false)
+		b := unladen(20 * time.Millisecond)
 		var l *track.Look
 		for i := range 3 {
 			l = b.build(&input{at: mono.Time(10 * time.Second).Add(time.Duration(i) * tick), counts: counts{questions: uint64(100 * i), changed: uint64(100 * i), history: -1}, fresh: true,

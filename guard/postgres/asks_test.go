@@ -12,7 +12,7 @@ import (
 // A request that its session has not read waits for a processor from when it was seen first. One
 // that came after an answer is another.
 func TestUnreadRequests(t *testing.T) {
-	b := newBuilder(10 * ms)
+	b := unladen(10 * ms)
 	clock := time.Unix(1000, 0)
 	at := mono.Time(time.Second)
 	look := func(changed time.Time, unread ...int) *culprit.Sample {
@@ -44,7 +44,7 @@ func TestUnreadRequests(t *testing.T) {
 // Statements whose sessions wait for a processor for a third of the objective in the mean take longer
 // than it one time in e³.
 func TestLateForLackOfAProcessor(t *testing.T) {
-	b := newBuilder(30 * ms)
+	b := unladen(30 * ms)
 	b.use = use{known: true, part: 0.5, short: procfs.Usage{CPU: time.Second, Delay: 2 * time.Second}}
 	if timed, late := b.late(100); timed != 100 || late != 4 {
 		t.Errorf("%d of %d, expected 4 of 100", late, timed)

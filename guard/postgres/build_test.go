@@ -15,7 +15,7 @@ import (
 // programs of this machine use its processors.
 func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 	const period = 100 * time.Millisecond
-	b := newBuilder(20 * time.Millisecond)
+	b := unladen(20 * time.Millisecond)
 	clock := time.Unix(1000, 0)
 	used := map[int64]procfs.Usage{1: {IO: true}, 2: {IO: true}, 3: {IO: true}, 4: {IO: true}}
 	row := func(pid int64, state, wait string, age time.Duration) activityRow {
@@ -82,7 +82,7 @@ func TestShortStatementsShareWhatTheyUse(t *testing.T) {
 // for a processor where processes lack one for longer than they have one.
 func TestOldSnapshot(t *testing.T) {
 	const period = 100 * time.Millisecond
-	b := newBuilder(20 * time.Millisecond)
+	b := unladen(20 * time.Millisecond)
 	clock := time.Unix(1000, 0)
 	var used procfs.Usage
 	var l *culprit.Sample
@@ -136,7 +136,7 @@ func TestOldSnapshot(t *testing.T) {
 
 // A statement whose text was not seen is of no known kind, and not of that of the one before.
 func TestTextThatWasNotSeen(t *testing.T) {
-	b := newBuilder(20 * ms)
+	b := unladen(20 * ms)
 	clock, text := time.Unix(1000, 0), "SELECT 1"
 	seen := &text
 	for i, want := range []bool{true, false} {
@@ -171,7 +171,7 @@ func TestStepsOfSessionsThatHearNoCancel(t *testing.T) {
 // Statements that are late and shorter than the time between two looks are known by their sessions, which tell when the last one began and
 // ended. One that the look before saw is no other one.
 func TestStatementsThatEndLateBetweenLooks(t *testing.T) {
-	b := newBuilder(20 * ms)
+	b := unladen(20 * ms)
 	clock := time.Unix(1000, 0)
 	row := func(pid int64, state string, began, ended time.Duration) activityRow {
 		return activityRow{pid: pid, backend: "client backend", begun: time.Unix(0, pid), user: "app", state: state, statement: clock.Add(-began), changed: clock.Add(-ended)}
@@ -208,7 +208,7 @@ func TestStatementsThatEndLateBetweenLooks(t *testing.T) {
 
 // A session that was told to end is ending until it is gone; another one with its number is not.
 func TestSessionsThatAreEnding(t *testing.T) {
-	b := newBuilder(20 * ms)
+	b := unladen(20 * ms)
 	clock := time.Unix(1000, 0)
 	for i, begun := range []int64{1, 1, 2} {
 		clock = clock.Add(100 * ms)
@@ -230,7 +230,7 @@ func TestYoungSnapshot(t *testing.T) {
 			t.Errorf("objective %v: harmless for %v, expected %v", objective, got, want)
 		}
 	}
-	b := newBuilder(20 * ms)
+	b := unladen(20 * ms)
 	clock := time.Unix(1000, 0)
 	var used procfs.Usage
 	look := func(i int, work, held time.Duration) (lost time.Duration) {
@@ -264,7 +264,7 @@ func TestYoungSnapshot(t *testing.T) {
 
 // Nothing is told of completions before the counter tells of all of them: a part of them would be taken for what is normal.
 func TestCompletionsAreToldWhenTheyAreKnown(t *testing.T) {
-	b := newBuilder(20 * ms)
+	b := unladen(20 * ms)
 	for i := range uint64(30) {
 		l := b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * 100 * ms), summary: summary{now: time.Unix(1000, 0), ended: 1000 + 40*i, finished: 3}, super: true, maySignal: true})
 		if got, want := l.Sample.Finished.Count, uint64(40); i <= 10 && got != 0 || i > 10 && got != want {
