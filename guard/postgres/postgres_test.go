@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/spillgate/spillgate/guard/statement"
 	"github.com/spillgate/spillgate/guard/track"
@@ -74,10 +75,11 @@ type session struct {
 
 func connect(t *testing.T, url string) *session {
 	t.Helper()
-	c, err := pgx.Connect(t.Context(), strings.Replace(url, "postgres@", "app@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var c *pgx.Conn
+	let(t, func() (err error) {
+		c, err = pgx.Connect(t.Context(), strings.Replace(url, "postgres@", "app@", 1))
+		return err
+	})
 	s := &session{Conn: c, t: t}
 	t.Cleanup(func() {
 		if s.done != nil {
@@ -108,12 +110,28 @@ func (s *session) begin(sql string) {
 
 func open(t *testing.T, url string) *Source {
 	t.Helper()
-	s, err := Open(t.Context(), url, 100*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var s *Source
+	let(t, func() (err error) {
+		s, err = Open(t.Context(), url, 100*time.Millisecond)
+		return err
+	})
 	t.Cleanup(s.Close)
 	return s
+}
+
+// let connects, again while the server still counts sessions of tests before that have closed their connections: the role
+// may have four.
+func let(t *testing.T, connect func() error) {
+	t.Helper()
+	for end := time.Now().Add(looktest.Patience); ; time.Sleep(25 * time.Millisecond) {
+		err := connect()
+		if err == nil {
+			return
+		}
+		if full := (*pgconn.PgError)(nil); !errors.As(err, &full) || full.Code != "53300" || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // find returns the index of the task that runs a statement of a class with a word.
