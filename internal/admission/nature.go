@@ -30,7 +30,8 @@ func (g *Gate) long(now mono.Time, t *Ticket) *slots.Nature {
 // may, and reports whether it did. It takes no slot from others then, so no queue is a reason to refuse it. Where rates
 // hold, they count it.
 func (g *Gate) beside(now mono.Time, t *Ticket) bool {
-	if n := g.long(now, t); !n.Natural() || t.crowds || g.shaper != nil || g.draining || t.Barred != work.None || t.Budget(now) <= 0 {
+	n := g.long(now, t)
+	if !n.Natural() || t.crowds || g.shaper != nil || g.draining || t.Barred != work.None || t.Budget(now) <= 0 {
 		return false
 	}
 	place, ok := g.limit.Beside(now)
@@ -38,17 +39,17 @@ func (g *Gate) beside(now mono.Time, t *Ticket) bool {
 		return false
 	}
 	t.since, t.scale = t.Arrived, g.pace.scale
-	t.slot, t.lent = place, true
-	g.begins(t)
+	t.slot, t.lent, t.holds, t.nature = place, true, true, n
+	g.kinds.Join(n)
 	g.usage.let(&t.senders)
 	g.running.push(t, now.Add(t.objective(g.cfg.Objective)))
 	return true
 }
 
-// begins notes that t holds a slot, or as much beside, if something is known of its kind.
+// begins notes that t holds a slot, if something is known of its kind.
 func (g *Gate) begins(t *Ticket) {
 	if t.holds = true; t.Kind != nil && !g.kinds.Empty() {
-		t.nature = g.kinds.Begin(t.Kind.Kind())
+		t.nature = g.kinds.Begin(t.kind())
 	}
 }
 

@@ -100,10 +100,15 @@ func (k *Kinds) Full(n *Nature, limit, more int) bool {
 func (k *Kinds) Begin(name string) *Nature {
 	n := k.known[name]
 	if n != nil {
-		n.running++
-		k.hold(n, 1)
+		k.Join(n)
 	}
 	return n
+}
+
+// Join is Begin for a request of which Long has returned what is known of its kind.
+func (k *Kinds) Join(n *Nature) {
+	n.running++
+	k.hold(n, 1)
 }
 
 // Outlived says that a request which Begin returned n for, nil if nothing was known of its kind, holds a slot and has just
@@ -114,8 +119,7 @@ func (k *Kinds) Outlived(n *Nature, name func() string) *Nature {
 		if n = k.meet(name()); n == nil {
 			return nil
 		}
-		n.running++
-		k.hold(n, 1)
+		k.Join(n)
 	}
 	n.tell(true)
 	k.judge(n)
