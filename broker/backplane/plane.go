@@ -42,6 +42,7 @@ const (
 	bucketStream   = "KV_"
 	bucketSubjects = "$KV."
 	sessionStream  = bucketStream + sessionBucket
+	nodeStream     = bucketStream + nodeBucket
 )
 
 // Plane is the backplane of one node. It is the hub's Forwarder, Log, Diverter and
@@ -77,6 +78,7 @@ type Plane struct {
 	diverted    diverted
 	unheard     unheard
 	sessions    sessions
+	told        told
 	wills       wills
 	offered     atomic.Uint64 // position in the log up to which the feed has begun to deliver what is wanted here
 	position    atomic.Uint64 // the one up to which it has
@@ -113,6 +115,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	p.feed.filters, p.feed.more, p.feed.settling, p.feed.every = map[string]bool{}, make(chan struct{}, 1), make(chan struct{}), narrowEvery
 	p.groups.here = map[string]int{}
 	p.sessions.all = map[string]known{}
+	p.told.all, p.told.came = map[string]toldBy{}, make(chan struct{}, 1)
 	p.wills.all, p.wills.here, p.wills.begun, p.wills.drops = map[string]Will{}, map[string]string{}, map[string]uint64{}, map[string]Will{}
 	p.wills.silent, p.wills.more, p.wills.later = map[uint64]time.Time{}, make(chan struct{}, 1), make(chan struct{}, willsAtOnce)
 	p.unsure.topics, p.unsure.more = map[string]bool{}, make(chan struct{}, 1)
@@ -279,7 +282,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.offered.Store(info.State.LastSeq)
 	p.position.Store(info.State.LastSeq)
-	if err := p.ask(ctx, p.tell); err != nil { // or the others cut the log before this node has read it
+	if err := p.ask(ctx, func(ctx context.Context) error { _, err := p.tell(ctx); return err }); err != nil { // or the others cut the log before this node has read it
 		return fmt.Errorf("backplane: %w", err)
 	}
 	if _, err := p.load(ctx, retainedStream, p.retain); err != nil {
@@ -309,6 +312,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 		return err
 	}
 	p.sessions.heard(knows)
+	if _, err := p.load(ctx, nodeStream, p.hears); err != nil {
+		return err
+	}
 	p.done.Go(p.trim)
 	p.done.Go(p.watchWills)
 	if p.server != nil {

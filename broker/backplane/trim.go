@@ -2,11 +2,8 @@ package backplane
 
 import (
 	"context"
-	"maps"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
+	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,6 +12,9 @@ import (
 const (
 	// trimEvery is how often the log is cut to what is needed.
 	trimEvery = 5 * time.Second
+	// emptyRounds is how many times in a row that is put off while the log is empty: sessions expire, and shared subscriptions end,
+	// half a minute later then.
+	emptyRounds = 6
 	// deadAfter is how long a node may say nothing until the log is not kept for it.
 	deadAfter = 60 * time.Second
 	// expiredFor is how long a session must have been expired, by this node's clock,
@@ -25,36 +25,39 @@ const (
 // trim tells the other nodes how far this one is, forgets sessions that are expired, and
 // cuts the log to the messages that a session or a shared subscription still needs. Every node does; it is safe to do twice. It cuts to
 // what was not needed the last time, since the copy of the log that a consumer reads may not have had the newest messages then.
+//
+// That takes requests of JetStream which all nodes work on. So nodes that were started together do it at
+// different times, and seldom while the log is empty.
 func (p *Plane) trim() {
-	unneeded := uint64(0)
+	unneeded, cut := uint64(0), uint64(0)
+	empty := 0 // rounds in a row
+	wait := time.Duration(rand.Int64N(int64(p.trimEvery)))
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
-		case <-time.After(p.trimEvery):
+		case <-time.After(wait):
 		}
+		wait = p.trimEvery
 		ctx, cancel := context.WithTimeout(p.ctx, trimEvery)
-		if p.tell(ctx) == nil {
-			if unneeded > 0 {
-				_ = p.stream.Purge(ctx, jetstream.WithPurgeSequence(unneeded+1)) // all before it; the next time, if not now
-			}
-			floor, groups := p.needed(ctx, time.Now())
-			unneeded, _ = p.undrawn(ctx, floor, groups)
+		revision, err := p.tell(ctx)
+		if err != nil {
+			cancel()
+			continue
 		}
+		if info, err := p.stream.Info(ctx); err == nil && info.State.Msgs == 0 && empty < emptyRounds {
+			empty++
+			cancel()
+			continue
+		}
+		empty = 0
+		if unneeded > cut && p.stream.Purge(ctx, jetstream.WithPurgeSequence(unneeded+1)) == nil { // all before it; the next time, if not now
+			cut = unneeded
+		}
+		floor, groups := p.needed(ctx, revision, time.Now())
+		unneeded, _ = p.undrawn(ctx, floor, groups)
 		cancel()
 	}
-}
-
-// tell tells the other nodes how far this one is, and which shared subscriptions have members here.
-func (p *Plane) tell(ctx context.Context) error {
-	told := strconv.AppendUint(nil, p.Position(), 10)
-	p.groups.mu.Lock()
-	for _, name := range slices.Sorted(maps.Keys(p.groups.here)) {
-		told = append(append(told, ' '), name...)
-	}
-	p.groups.mu.Unlock()
-	_, err := p.nodes.Put(ctx, token(p.cfg.Node), told)
-	return err
 }
 
 // knowsAll reports whether this node has heard of every session that is stored.
@@ -72,34 +75,24 @@ func (p *Plane) knowsAll(ctx context.Context) bool {
 	return p.sessions.revision >= of.StreamInfo().State.LastSeq
 }
 
-// needed returns the position up to which nobody needs the log any more, but for shared subscriptions, and which of these have members.
-// It is 0 if that is not known.
-func (p *Plane) needed(ctx context.Context, now time.Time) (floor uint64, groups map[string]bool) {
-	floor, groups = math.MaxUint64, map[string]bool{}
-	seen := map[string]time.Time{} // when nodes were heard last
-	keys, err := p.nodes.Keys(ctx)
-	if err != nil {
+// needed returns the position up to which nobody needs the log any more, but for shared subscriptions, and which of these have members,
+// by what nodes had told up to a revision at least. It is 0 if that is not known.
+func (p *Plane) needed(ctx context.Context, revision uint64, now time.Time) (floor uint64, groups map[string]bool) {
+	nodes := p.toldBy(ctx, revision)
+	if nodes == nil {
 		return 0, nil
 	}
-	for _, key := range keys {
-		e, err := p.nodes.Get(ctx, key)
-		if err != nil {
-			return 0, nil
-		}
-		seen[key] = e.Created()
-		if now.Sub(e.Created()) > deadAfter {
+	floor, groups = math.MaxUint64, map[string]bool{}
+	seen := map[string]time.Time{} // when nodes were heard last
+	for key, n := range nodes {
+		if seen[key] = n.at; now.Sub(n.at) > deadAfter {
 			continue
 		}
-		told := strings.Fields(string(e.Value()))
-		if len(told) == 0 {
+		if !n.readable {
 			return 0, nil
 		}
-		at, err := strconv.ParseUint(told[0], 10, 64)
-		if err != nil {
-			return 0, nil
-		}
-		floor = min(floor, at)
-		for _, name := range told[1:] {
+		floor = min(floor, n.position)
+		for _, name := range n.groups {
 			groups[name] = true
 		}
 	}

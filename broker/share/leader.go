@@ -48,7 +48,9 @@ type leader struct {
 	fell    map[string]bool      // nodes that have fallen back for sure
 	absent  map[string]mono.Time // when NATS said last that a node is connected nowhere
 	topics  map[string]*shared
-	soon    bool // a topic has come to a node that has no grant of it
+	counted *place.State                  // that shares is of, which looks at every publisher
+	shares  map[string]map[string]float64 // by topic and node
+	soon    bool                          // a topic has come to a node that has no grant of it
 	mover   *mover
 }
 
@@ -216,8 +218,14 @@ func (l *leader) step(now mono.Time) {
 	}
 	l.fell = fell
 	known := l.known(now, slices.Collect(maps.Keys(state.Nodes)))
+	if l.counted != state {
+		l.counted, l.shares = state, map[string]map[string]float64{}
+		for topic := range state.Topics {
+			l.shares[topic] = sharesOf(state, topic)
+		}
+	}
 	for topic, t := range state.Topics {
-		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, sharesOf(state, topic), known)
+		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, l.shares[topic], known)
 	}
 	l.mover.step(now, state)
 	for topic, s := range l.topics {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/table"
@@ -81,7 +82,7 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
-	defer b.stop()
+	defer func() { b.stop() }()
 	all := contenders()
 	if s.contenders != nil {
 		all = s.contenders()
@@ -100,6 +101,7 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 		return nil, err
 	}
 	results := make([][]result, len(all))
+	var fell []string
 	for repeat := range n {
 		p := s.draw(o.Seed+uint64(repeat), o.Quick)
 		for i, c := range all {
@@ -110,12 +112,21 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 				return nil, err
 			}
 			results[i] = append(results[i], result{played.figures(s.objective), played})
-			if err := s.mended(ctx, b); err != nil {
+			if err := s.mended(ctx, b); err != nil && !b.over() {
 				return nil, err
+			}
+			if b.over() {
+				fell = append(fell, fmt.Sprintf("%s, repeat %d", c.name, repeat+1))
+				if b, err = s.anew(ctx, b, o.Seed); err != nil {
+					return nil, fmt.Errorf("%s: the server ended (%s) and could not be started anew: %w", s.name, c.name, err)
+				}
 			}
 		}
 	}
 	r := s.judge(o, all, results)
+	if len(fell) > 0 {
+		r.Notes = append(r.Notes, "The server ended by itself, and was started anew for the next run, with: "+strings.Join(fell, "; ")+".")
+	}
 	if o.Quick || len(s.statements) == 0 {
 		return r, nil
 	}
@@ -125,6 +136,29 @@ func run(ctx context.Context, o experiment.Options, s *scene) (*experiment.Resul
 	}
 	r.Table = append(r.Table, closed)
 	return r, nil
+}
+
+// over reports whether the server has ended by itself, as one does whose memory a culprit has filled.
+func (b *bench) over() bool {
+	select {
+	case <-b.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// anew removes what is left of a server that has ended, and starts another one for the runs that follow.
+func (s *scene) anew(ctx context.Context, b *bench, seed uint64) (*bench, error) {
+	next, err := s.start(ctx)
+	if err != nil {
+		return b, err
+	}
+	b.stop()
+	if err := warmUp(ctx, s, next, seed); err != nil {
+		return next, err
+	}
+	return next, s.mended(ctx, next)
 }
 
 // warmUp plays a second that is not measured. Servers that take long to start are Java's: they

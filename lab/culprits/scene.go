@@ -28,6 +28,8 @@ type bench struct {
 	// search is the application's client of a search server.
 	search *searchClient
 	stop   func()
+	// ended is closed when the server has ended by itself; nil where nobody tells.
+	ended <-chan struct{}
 	// used returns the processor time that the server has used.
 	used func() time.Duration
 	// reload has the server read its configuration again, if it can.

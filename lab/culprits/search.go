@@ -87,7 +87,7 @@ func filled(ctx context.Context, server *servers.Server) (*bench, error) {
 		stop()
 		return nil, fmt.Errorf("filling %s: %w", server.Name, err)
 	}
-	return &bench{search: c, stop: stop, used: server.CPU}, nil
+	return &bench{search: c, stop: stop, ended: server.Exited(), used: server.CPU}, nil
 }
 
 // c11 is an aggregation in fifty others.

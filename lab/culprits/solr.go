@@ -53,7 +53,7 @@ func startSolr(ctx context.Context) (*bench, error) {
 		return nil, fmt.Errorf("filling Solr: %w", err)
 	}
 	asked := fmt.Sprintf("solr://127.0.0.1:%d/solr/docs", server.Port)
-	return &bench{url: asked + "?tasks=" + server.TaskFile(), asked: asked, search: c, stop: stop, used: server.CPU}, nil
+	return &bench{url: asked + "?tasks=" + server.TaskFile(), asked: asked, search: c, stop: stop, ended: server.Exited(), used: server.CPU}, nil
 }
 
 // checkout returns a directory of the sources that has a file, which it looks for upwards from here.
