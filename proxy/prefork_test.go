@@ -187,7 +187,7 @@ func TestKeepingInOverload(t *testing.T) {
 func TestKeepingWithAThreadForEach(t *testing.T) {
 	for _, rare := range []float64{0, 0.01, 0.05} {
 		made, all := 0, 0
-		for seed := range uint64(10) {
+		for seed := range uint64(4) {
 			s := newPreforked(1000, 32, seed)
 			s.rare = rare
 			s.play(32/(preforkService+3*time.Millisecond).Seconds(), 70*time.Second)
