@@ -103,19 +103,25 @@ func TestAheadOfTurnsAndPriorities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 10 {
-		q.Push(1, &Task{Priority: 20, Sender: 1, Deadline: mono.Never})
-	}
-	for range 5 {
-		q.Push(1, &Task{Priority: 3, Sender: 1, Deadline: mono.Never})
-	}
-	for _, c := range []struct {
+	type asks struct {
 		priority work.Priority
 		sender   uint64
 		want     int
-	}{{0, 2, 0}, {3, 1, 5}, {20, 1, 15}, {20, 2, 6}, {127, 2, 15}} {
-		if got := q.Ahead(work.Default, 0, c.priority, c.sender); got != c.want {
-			t.Errorf("of priority %d, sender %d: %d ahead, want %d", c.priority, c.sender, got, c.want)
+	}
+	check := func(all ...asks) {
+		t.Helper()
+		for _, c := range all {
+			if got := q.Ahead(work.Default, 0, c.priority, c.sender); got != c.want {
+				t.Errorf("of priority %d, sender %d: %d ahead, want %d", c.priority, c.sender, got, c.want)
+			}
 		}
 	}
+	for range 10 {
+		q.Push(1, &Task{Priority: 20, Sender: 1, Deadline: mono.Never})
+	}
+	check(asks{3, 2, 0}, asks{20, 1, 10}, asks{20, 2, 1}, asks{127, 2, 10})
+	for range 5 {
+		q.Push(1, &Task{Priority: 3, Sender: 1, Deadline: mono.Never})
+	}
+	check(asks{0, 2, 0}, asks{3, 1, 5}, asks{20, 1, 15}, asks{20, 2, 6}, asks{127, 2, 15})
 }

@@ -37,10 +37,13 @@ func (q *Queue) mix() {
 // preceding returns how many tasks of a leaf go before one of a priority, of which as many have turns no later than its
 // own: those of a better priority, and of the same one as many as have such turns.
 func (q *Queue) preceding(leaf *node, p work.Priority, due int) int {
-	if !q.mixed {
-		if p < q.plain.priority {
-			return 0
-		}
+	switch {
+	case q.mixed:
+	case p < q.plain.priority:
+		return 0
+	case p > q.plain.priority:
+		return leaf.waiting // priority comes before turns
+	default:
 		return due
 	}
 	if leaf.ranks == nil { // nothing waited here since
