@@ -48,7 +48,7 @@ type leader struct {
 	fell    map[string]bool      // nodes that have fallen back for sure
 	absent  map[string]mono.Time // when NATS said last that a node is connected nowhere
 	topics  map[string]*shared
-	soon    bool // a topic has come to a node that has no grant of it
+	soon    bool // a topic has come to a node that has no grant of it, or a node has given its part up
 	mover   *mover
 }
 
@@ -85,13 +85,16 @@ func (l *leader) open(ctx context.Context, n *Node) (err error) {
 
 func (l *leader) stepTime() time.Duration { return l.n.cfg.Window / steps }
 
-// campaign begins to lead if no node leads: if the key was not renewed for leaseSteps steps.
+// campaign begins to lead if no node leads: if the key was not renewed for leaseSteps steps. A key that nobody answers for is taken all the same
+// then, which fails if it was renewed unseen.
 func (l *leader) campaign(ctx context.Context) {
-	var revision uint64
-	seen, at := uint64(0), live.Now()
+	var revision, seen uint64
+	var by string // whose renewal seen is
+	at := live.Now()
 	for ctx.Err() == nil {
 		began := live.Now()
 		try, cancel := context.WithTimeout(ctx, max(leaseSteps*l.stepTime(), time.Second))
+		look, end := context.WithTimeout(try, max(l.stepTime(), time.Second/leaseSteps))
 		if revision > 0 { // it leads
 			next, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), revision)
 			if err == nil {
@@ -102,22 +105,24 @@ func (l *leader) campaign(ctx context.Context) {
 				l.end()
 			}
 		} else {
-			switch e, err := l.kv.Get(try, leaderKey); {
+			e, err := l.kv.Get(look, leaderKey)
+			switch {
 			case errors.Is(err, jetstream.ErrKeyNotFound):
 				if r, err := l.kv.Create(try, leaderKey, []byte(l.n.cfg.Node)); err == nil {
 					revision = r
 					l.begin(r, began, "")
 				}
-			case err != nil:
-			case e.Revision() != seen:
-				seen, at = e.Revision(), live.Now()
-			case live.Now().Sub(at) > leaseSteps*l.stepTime():
+			case err == nil && e.Revision() != seen:
+				seen, by, at = e.Revision(), string(e.Value()), live.Now()
+			case seen > 0 && live.Now().Sub(at) > leaseSteps*l.stepTime():
+				asked := live.Now()
 				if r, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), seen); err == nil {
 					revision = r
-					l.begin(r, began, string(e.Value()))
+					l.begin(r, asked, by)
 				}
 			}
 		}
+		end()
 		cancel()
 		select {
 		case <-ctx.Done():
@@ -183,6 +188,7 @@ func (l *leader) reported(now mono.Time, data []byte) {
 			continue
 		}
 		if i := slices.Index(s.members, r.Node); i >= 0 {
+			l.soon = l.soon || o.Rate == 0
 			// Of an earlier time at the topic, which this leader may know nothing of, the node knows versions that it obeys no more.
 			if had := s.adaptor.Grant(i).Version; o.Version > had || o.Fresh && o.Version == had {
 				s.adaptor.Renew(i, o.Version)
@@ -208,6 +214,7 @@ func (l *leader) step(now mono.Time) {
 	l.n.mu.Lock()
 	state := l.n.state
 	l.n.mu.Unlock()
+	l.forget(now, state)
 	fell := map[string]bool{}
 	for node := range state.Nodes {
 		if fell[node] = l.n.witness.fallen(now, l.since, l.former(), node, l.heard[node], l.reports[node].Process); fell[node] && !l.fell[node] {
@@ -217,7 +224,13 @@ func (l *leader) step(now mono.Time) {
 	l.fell = fell
 	known := l.known(now, slices.Collect(maps.Keys(state.Nodes)))
 	for topic, t := range state.Topics {
-		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, sharesOf(state, topic), known)
+		shares := sharesOf(state, topic)
+		if len(shares) == 0 {
+			if keeper := state.Keeper(topic); keeper != "" {
+				shares[keeper] = 1
+			}
+		}
+		l.divide(now, topic, placement.Bucket{Rate: t.Rate, Burst: t.Burst}, shares, known)
 	}
 	l.mover.step(now, state)
 	for topic, s := range l.topics {
@@ -234,6 +247,16 @@ func (l *leader) step(now mono.Time) {
 	}
 	for node := range state.Nodes {
 		l.tell(now, node, term)
+	}
+}
+
+// forget leaves the parts of nodes that were removed to others, floors included, once they have been silent until their grants were over.
+func (l *leader) forget(now mono.Time, state *place.State) {
+	for node, heard := range l.heard {
+		if _, known := state.Nodes[node]; !known && now.Sub(heard) > 2*l.n.cfg.Window+2*l.stepTime() {
+			delete(l.heard, node)
+			delete(l.reports, node)
+		}
 	}
 }
 
