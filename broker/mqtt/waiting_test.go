@@ -152,6 +152,9 @@ func TestWaitsOfOneThatLeft(t *testing.T) {
 	srv.away(t, "pub")
 	srv.hub.SetLimits(nil)
 	s.message("slow=a")
+	other := join(t, addr, v5, "other")
+	other.publish("slow", "later", 1, 1)
+	s.message("slow=later")
 	p = again(t, srv, addr, "pub")
 	for qos := byte(1); qos < 3; qos++ {
 		p.publish("slow", string(rune('a'+qos)), qos, uint16(2*qos), isAgain)
