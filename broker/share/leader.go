@@ -85,16 +85,21 @@ func (l *leader) open(ctx context.Context, n *Node) (err error) {
 
 func (l *leader) stepTime() time.Duration { return l.n.cfg.Window / steps }
 
+// lookTime bounds how long it may take to find out who leads, or to begin to.
+func (l *leader) lookTime() time.Duration { return max(l.stepTime(), time.Second/leaseSteps) }
+
 // campaign begins to lead if no node leads: if the key was not renewed for leaseSteps steps. A key that nobody answers for is taken all the same
-// then, which fails if it was renewed unseen.
+// then, which fails if it was renewed unseen. An attempt is short: where a server is stopped it waits for that one, while the others have found
+// another leader of the key.
 func (l *leader) campaign(ctx context.Context) {
 	var revision, seen uint64
-	var by string // whose renewal seen is
+	var by string // who led when seen was stored
+	tried := false
 	at := live.Now()
 	for ctx.Err() == nil {
 		began := live.Now()
 		try, cancel := context.WithTimeout(ctx, max(leaseSteps*l.stepTime(), time.Second))
-		look, end := context.WithTimeout(try, max(l.stepTime(), time.Second/leaseSteps))
+		look, end := context.WithTimeout(try, l.lookTime())
 		if revision > 0 { // it leads
 			next, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), revision)
 			if err == nil {
@@ -112,12 +117,17 @@ func (l *leader) campaign(ctx context.Context) {
 					revision = r
 					l.begin(r, began, "")
 				}
+			case err == nil && e.Revision() != seen && tried && string(e.Value()) == l.n.cfg.Node:
+				seen = e.Revision() // by an attempt that had no answer, so that nobody leads by it
 			case err == nil && e.Revision() != seen:
-				seen, by, at = e.Revision(), string(e.Value()), live.Now()
+				seen, by, at, tried = e.Revision(), string(e.Value()), live.Now(), false
 			case seen > 0 && live.Now().Sub(at) > leaseSteps*l.stepTime():
+				end()
+				look, end = context.WithTimeout(try, l.lookTime())
 				asked := live.Now()
-				if r, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), seen); err == nil {
-					revision = r
+				tried = true
+				if r, err := l.kv.Update(look, leaderKey, []byte(l.n.cfg.Node), seen); err == nil {
+					revision, tried = r, false
 					l.begin(r, asked, by)
 				}
 			}
