@@ -157,22 +157,3 @@ func TestGivesUpAtOnce(t *testing.T) {
 	tells(3, 0, true)
 	tells(4, 0, false)
 }
-
-// A node that has fallen is down as soon as it was silent for long enough, whoever led meanwhile.
-func TestSilentBeforeTheTerm(t *testing.T) {
-	l := leads(10 * time.Second)
-	l.changes = make(chan *change, 2)
-	l.mover = newMover(l, mono.Time(100*time.Second))
-	l.n.witness.peers["n2"] = &peer{came: mono.Time(95 * time.Second)}
-	state := &place.State{Nodes: map[string]place.Node{"n2": {}}}
-	for _, step := range []struct {
-		at   time.Duration
-		fell bool
-		want int
-	}{{101 * time.Second, false, 0}, {99 * time.Second, true, 0}, {101 * time.Second, true, 1}} {
-		l.fell = map[string]bool{"n2": step.fell}
-		if l.mover.silent(mono.Time(step.at), state); len(l.changes) != step.want {
-			t.Errorf("at %v, fallen %v: %d nodes are found to be down, want %d", step.at, step.fell, len(l.changes), step.want)
-		}
-	}
-}

@@ -112,9 +112,6 @@ func (m *mover) step(now mono.Time, s *place.State) {
 func (m *mover) silent(now mono.Time, s *place.State) {
 	for _, node := range slices.Sorted(maps.Keys(s.Nodes)) {
 		last := max(m.l.heard[node], m.began)
-		if m.l.fell[node] { // so it is known for how long it was silent before this term
-			last = max(m.l.heard[node], m.l.n.witness.last(node))
-		}
 		down := now.Sub(last) > silentSteps*m.l.stepTime() || m.l.dead(now, node)
 		if !down && m.l.heard[node] == 0 { // it has had no time to say something
 			continue

@@ -224,16 +224,6 @@ func (w *witness) seen(node string) bool {
 	return w.peers[node] != nil
 }
 
-// last returns when a node was heard last, 0 if it never was.
-func (w *witness) last(node string) mono.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if p := w.peers[node]; p != nil {
-		return p.came
-	}
-	return 0
-}
-
 // fallen reports whether a node has fallen back for sure by now, to one that leads since an instant; former is the node that led
 // before, whose leading is over since then, while all others may have been backed by that one until then. told is when a process of the node
 // reported last, 0 if none did: its report may be read before its beats are, and an earlier version, which sends none, obeys its grants all the same.
