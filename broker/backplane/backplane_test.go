@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -357,4 +358,101 @@ func TestRetainedOrder(t *testing.T) {
 	if early || !calls(r.came, 11) {
 		t.Error("what comes before this node's own of QoS 0 is taken for the last")
 	}
+}
+
+// A message of QoS 0 that was diverted goes on, when it has its token, as one of the node that lets it through, and so does one that came back: others
+// have heard much of the node that it is from meanwhile, and would take it for one of those.
+func TestDivertedGoesOnAnew(t *testing.T) {
+	p := New(Config{Node: "n1", URL: "nats://nowhere:4222"}, slog.New(slog.DiscardHandler))
+	p.diverted.out, p.diverted.here = newQueue(p.cfg), map[number]*remote{}
+	hub := engine.New(engine.Config{Forward: p})
+	defer hub.Close()
+	p.hub = hub
+	b := hub.NewBatch()
+	b.Begin(live.Now())
+	first := p.name(&engine.Message{})
+	for range 2000 {
+		p.name(&engine.Message{})
+	}
+	pk := packet{retain: true, number: number{9, 1}, topic: []byte("t"), payload: []byte("x")}
+	p.publish(b, &nats.Msg{Data: pk.append(nil)})
+	topic, err := hub.Topic([]byte("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.home(b, &away{entry: entry{kept: (&engine.Message{Topic: topic, Payload: []byte("y"), Expires: mono.Never}).Keep(), number: first}})
+	b.End()
+	var heard windows
+	heard.first(number{9, 5000})
+	heard.first(number{p.origin, 2001})
+	all := p.out.take(nil)
+	if len(all) != 2 {
+		t.Fatalf("%d messages go on, want 2", len(all))
+	}
+	for _, e := range all {
+		if e.origin != p.origin || !heard.first(e.number) {
+			t.Errorf("%s goes on as %v: others would take it for one that came", e.kept.Payload, e.number)
+		}
+	}
+}
+
+// An answer to a message that nobody waits for, such as a will, is taken.
+func TestAnswerForNobody(t *testing.T) {
+	p := New(Config{Node: "n1", Data: "d"}, slog.New(slog.DiscardHandler))
+	hub := engine.New(engine.Config{})
+	defer hub.Close()
+	topic, err := hub.Topic([]byte("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := hub.NewBatch()
+	b.Begin(live.Now())
+	defer b.End()
+	for _, answer := range []byte{replyStored, replyFull} {
+		of := number{p.origin, 7}
+		p.diverted.under = map[number]*away{of: {entry: entry{kept: (&engine.Message{Topic: topic, QoS: 1}).Keep(), number: of}}}
+		p.answered(b, &nats.Msg{Subject: p.replySubject() + strconv.FormatUint(of.origin, 36) + "-" + strconv.FormatUint(of.count, 36), Data: []byte{answer}})
+		if len(p.diverted.under) > 0 {
+			t.Errorf("after answer %d it is under way", answer)
+		}
+	}
+}
+
+// counter counts what it gets.
+type counter struct {
+	subscriber
+	n atomic.Int64
+}
+
+func (c *counter) Deliver(*engine.Batch, *engine.Message, *engine.Target) { c.n.Add(1) }
+
+// A node that ends has sent the others what it let through before, such as the wills of its clients.
+func TestSendsBeforeItEnds(t *testing.T) {
+	home := New(Config{Node: "n1", Data: t.TempDir(), Listen: "127.0.0.1:0"}, slog.New(slog.DiscardHandler))
+	home.alone = false // as if there were other nodes
+	open(t, home)
+	ends := open(t, New(Config{Node: "n2", URL: home.ClientURL()}, slog.New(slog.DiscardHandler)))
+	var c counter
+	if err := home.hub.Subscribe("t", &engine.Subscription{Who: &c}); err != nil {
+		t.Fatal(err)
+	}
+	home.Wanted(engine.Interest{Filter: "t"})
+	home.interested()
+	if err := home.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const n = 100
+	ends.interest.applying.Lock() // so that what is to be sent waits
+	ends.interest.open.Store(true)
+	m := ends.of(t, "t", "x")
+	m.Retain = false
+	for range n {
+		ends.Forward(nil, m)
+	}
+	closed := make(chan struct{})
+	go func() { defer close(closed); ends.Close() }()
+	time.Sleep(20 * time.Millisecond) // as long as it takes, or not, to begin
+	ends.interest.applying.Unlock()
+	<-closed
+	await(t, "all are here", func() bool { return c.n.Load() == n })
 }

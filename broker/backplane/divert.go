@@ -230,8 +230,11 @@ func (p *Plane) home(b *engine.Batch, a *away) {
 	was := &a.kept.Message
 	v := engine.QueueFull
 	if t, err := p.hub.Topic([]byte(was.Topic.Name())); err == nil { // which may have been forgotten meanwhile
-		v = b.Publish(&engine.Message{Topic: t, Payload: was.Payload, Properties: was.Properties, Expires: was.Expires, QoS: was.QoS, Retain: was.Retain,
-			From: was.From, Sender: was.Sender, Origin: a.origin, Number: a.count}, a.id)
+		m := &engine.Message{Topic: t, Payload: was.Payload, Properties: was.Properties, Expires: was.Expires, QoS: was.QoS, Retain: was.Retain, From: was.From, Sender: was.Sender}
+		if m.QoS > 0 { // as publish says
+			m.Origin, m.Number = a.origin, a.count
+		}
+		v = b.Publish(m, a.id)
 	}
 	from, may := was.From.(engine.Refusable)
 	switch {
@@ -286,7 +289,9 @@ func (p *Plane) answered(b *engine.Batch, msg *nats.Msg) {
 	}
 	m := &a.kept.Message
 	if msg.Data[0] == replyStored {
-		m.From.Released(b, m, a.id)
+		if m.From != nil {
+			m.From.Released(b, m, a.id)
+		}
 	} else if from, ok := m.From.(engine.Refusable); ok {
 		from.Refused(b, m, a.id, reasonOf(msg.Data[0]))
 	}
@@ -381,6 +386,7 @@ func (p *Plane) publish(b *engine.Batch, asked *nats.Msg) {
 	}
 	m.From = r // which Divert knows: two nodes that each think the other has the topic do not send it to and fro
 	if m.QoS == 0 {
+		m.Origin, m.Number = 0, 0 // it goes on as one of this node, when it has its token: by its number it would be late then, and taken for one that came
 		if asked.Reply != "" && !p.hub.Wanted(m.Topic) {
 			m.From = &question{*r}
 		}
@@ -402,6 +408,8 @@ func (p *Plane) publish(b *engine.Batch, asked *nats.Msg) {
 		p.diverted.mu.Lock()
 		delete(p.diverted.here, pk.number)
 		p.diverted.mu.Unlock()
+	case m.QoS == 0:
+		p.lost.Add(1)
 	default:
 		r.answer(replyRefused)
 	}

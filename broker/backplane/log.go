@@ -121,7 +121,7 @@ func (u *under) msg() *nats.Msg {
 
 // retainedMsg is the message as the stream of retained messages has it.
 func (u *under) retainedMsg() *nats.Msg {
-	return u.numbered(retainedMsg(u.kept.Topic.Name(), u.data, len(u.kept.Payload) == 0))
+	return u.numbered(retainedMsg(&u.kept.Message, u.data))
 }
 
 // numbered gives a message the number by which a stream takes it once, however often it is sent.
@@ -250,9 +250,12 @@ func (p *Plane) aged(data []byte, stored time.Time, now mono.Time) (msg engine.M
 	return msg, err
 }
 
-// Read calls each for the messages of the log after a position, in order, until it
+// wholeRead is up to how many messages Read reads all of, and not only those of some topics, for which a mark is appended.
+const wholeRead = 512
+
+// Read calls each for the messages of the log after a position that filters cover, and perhaps for others, in order, until it
 // returns false or the log has none more. It returns the position that it has come to.
-func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Message) bool) (uint64, error) {
+func (p *Plane) Read(ctx context.Context, after uint64, filters []string, each func(*engine.Message) bool) (uint64, error) {
 	try, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
 	info, err := p.stream.Info(try)
@@ -262,7 +265,14 @@ func (p *Plane) Read(ctx context.Context, after uint64, each func(*engine.Messag
 	if info.State.LastSeq <= after || info.State.Msgs == 0 {
 		return max(after, info.State.LastSeq), nil
 	}
-	if after, err = p.streamOf(logStream).Read(ctx, after, func(m *follow.Message) bool {
+	s := p.streamOf(logStream)
+	if info.State.LastSeq-max(after, info.State.FirstSeq) > wholeRead {
+		// Up to the mark there is nothing else, in whatever copy of the log the messages are read from. A log that is full takes none.
+		if _, err := p.js.PublishMsg(try, nats.NewMsg(markSubject)); err == nil {
+			s = s.On(subjectsFor(filters))
+		}
+	}
+	if after, err = s.Read(ctx, after, func(m *follow.Message) bool {
 		msg, err := p.logged(m, live.Now())
 		return err != nil || each(&msg)
 	}); err != nil {

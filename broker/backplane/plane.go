@@ -64,8 +64,9 @@ type Plane struct {
 	alone  bool // there are no other nodes
 	number atomic.Uint64
 
-	out      *queue // of QoS 0 to other nodes
-	appends  *queue // to the log
+	out      *queue               // of QoS 0 to other nodes
+	flush    chan chan<- struct{} // has what is closed when out was sent; nil before that is
+	appends  *queue               // to the log
 	interest interest
 	feed     feed
 	groups   groups
@@ -301,7 +302,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 		return err
 	}
 	p.follow(info.State.LastSeq)
-	p.done.Go(p.forward)
+	flush := make(chan chan<- struct{}, 1)
+	p.flush = flush
+	p.done.Go(func() { p.forward(flush) })
 	p.done.Go(p.reread)
 	p.done.Go(p.subscribe)
 	p.done.Go(p.hear)
@@ -389,8 +392,17 @@ func (p *Plane) last(ctx context.Context, s jetstream.Stream) (position uint64, 
 	return position, err
 }
 
-// Close ends everything. What waits to be stored is not acknowledged.
+// Close ends everything. What waits to be stored is not acknowledged; what waits to be sent to other nodes is sent before, if that goes soon.
 func (p *Plane) Close() {
+	if flush := p.flush; flush != nil {
+		sent := make(chan struct{})
+		p.flush = nil
+		flush <- sent
+		select {
+		case <-sent:
+		case <-time.After(2 * flushTime):
+		}
+	}
 	p.wills.mu.Lock()
 	p.stop()
 	p.wills.mu.Unlock()
@@ -478,28 +490,45 @@ func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
 	}
 }
 
+// flushTime is how long Close waits, at most, until NATS has what was sent, and as long until streams have taken it.
+const flushTime = time.Second
+
 // forward sends what Forward took.
-func (p *Plane) forward() {
+func (p *Plane) forward(flush <-chan chan<- struct{}) {
 	var all []entry
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
+		case sent := <-flush:
+			p.sendOn(p.out.take(all))
+			_ = p.nc.FlushTimeout(flushTime)
+			select {
+			case <-p.js.PublishAsyncComplete():
+			case <-time.After(flushTime):
+			}
+			close(sent)
+			return
 		case <-p.out.more:
 		}
 		all = p.out.take(all)
-		p.interested()
-		for i := range all {
-			m := &all[i].kept.Message
-			data := all[i].packet(live.Now())
-			if err := p.nc.PublishMsg(&nats.Msg{Subject: subjectOf(liveSubjects, m.Topic.Name()), Reply: p.asking(m.From), Data: data}); err != nil {
-				p.lost.Add(1)
-			}
-			if m.Retain {
-				p.storeRetained(m.Topic.Name(), data, len(m.Payload) == 0)
-			}
-			all[i].kept.Release()
+		p.sendOn(all)
+	}
+}
+
+// sendOn sends messages to other nodes.
+func (p *Plane) sendOn(all []entry) {
+	p.interested()
+	for i := range all {
+		m := &all[i].kept.Message
+		data := all[i].packet(live.Now())
+		if err := p.nc.PublishMsg(&nats.Msg{Subject: subjectOf(liveSubjects, m.Topic.Name()), Reply: p.asking(m.From), Data: data}); err != nil {
+			p.lost.Add(1)
 		}
+		if m.Retain {
+			p.storeRetained(m, data)
+		}
+		all[i].kept.Release()
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 const (
@@ -48,12 +50,17 @@ func (p *Plane) keepRetained(ctx context.Context) error {
 	return err
 }
 
-// retainedMsg is a message as the stream has it: one without a payload, which deletes, for a while.
-func retainedMsg(topic string, data []byte, deletes bool) *nats.Msg {
-	m := nats.NewMsg(subjectOf(retainedSubjects, topic))
+// retainedMsg is a message as the stream has it, as data: one without a payload, which deletes, for a while, and one that expires until
+// then.
+func retainedMsg(of *engine.Message, data []byte) *nats.Msg {
+	m := nats.NewMsg(subjectOf(retainedSubjects, of.Topic.Name()))
 	m.Data = data
-	if deletes {
+	switch {
+	case len(of.Payload) == 0:
 		m.Header.Set(jetstream.MsgTTLHeader, goneFor.String())
+	case of.Expires != mono.Never:
+		left := max(of.Expires.Sub(live.Now()), 0)
+		m.Header.Set(jetstream.MsgTTLHeader, (left.Truncate(time.Second) + time.Second).String()) // whole seconds, and one at least
 	}
 	return m
 }
@@ -137,8 +144,8 @@ func (r *retained) came(topic string, position uint64, retain func()) {
 }
 
 // storeRetained sends a message of QoS 0 to the stream.
-func (p *Plane) storeRetained(topic string, data []byte, deletes bool) {
-	m := retainedMsg(topic, data, deletes)
+func (p *Plane) storeRetained(of *engine.Message, data []byte) {
+	m := retainedMsg(of, data)
 	if _, err := p.js.PublishMsgAsync(m); err != nil {
 		p.notRetained(nil, m, err)
 	}

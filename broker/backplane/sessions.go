@@ -46,6 +46,13 @@ func (p *Plane) Known(client string) bool {
 	return ok
 }
 
+// Sessions returns how many sessions are stored, as far as this node has heard.
+func (p *Plane) Sessions() int {
+	p.sessions.mu.Lock()
+	defer p.sessions.mu.Unlock()
+	return len(p.sessions.all)
+}
+
 // maxSession is the largest session that is stored, in bytes. Larger ones, of thousands
 // of subscriptions, are refused.
 const maxSession = 512 << 10
@@ -60,6 +67,8 @@ type sessions struct {
 	// kick is told of a client that connects to another node.
 	kick func(client, owner string) bool
 	subs map[string]*nats.Subscription // by client
+	// adrift is since when sessions are known, by key, whose client has left this node without that being stored.
+	adrift map[string]time.Time
 }
 
 type known struct {

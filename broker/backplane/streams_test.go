@@ -94,6 +94,16 @@ func (p *Plane) kept(t *testing.T, topic string) (payload string) {
 	return payload
 }
 
+// of returns a message of a topic.
+func (p *Plane) of(t *testing.T, topic, payload string) *engine.Message {
+	t.Helper()
+	at, err := p.hub.Topic([]byte(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &engine.Message{Topic: at, Payload: []byte(payload), Expires: mono.Never, Retain: true}
+}
+
 // A retained message that is sent to its stream once more, because no answer came, does not replace a later one.
 func TestRetainedOnce(t *testing.T) {
 	p := opened(t)
@@ -292,7 +302,7 @@ func TestRetainedNotTaken(t *testing.T) {
 	p.retained.sent("t")
 	p.notRetained(nil, &nats.Msg{Data: m.append(nil)}, nats.ErrTimeout)
 	other := packet{retain: true, number: number{p.origin + 1, 1}, topic: []byte("t"), payload: []byte("other's")}
-	p.storeRetained("t", other.append(nil), false)
+	p.storeRetained(p.of(t, "t", "other's"), other.append(nil))
 	await(t, "the other node's is here", func() bool { return p.kept(t, "t") == "other's" })
 }
 
@@ -368,10 +378,10 @@ func TestStartsAfterForgotten(t *testing.T) {
 	}
 	p, end := begin()
 	m := packet{retain: true, number: number{1, 1}, topic: []byte("kept"), payload: []byte("x")}
-	p.storeRetained("kept", m.append(nil), false)
+	p.storeRetained(p.of(t, "kept", "x"), m.append(nil))
 	await(t, "it is retained", func() bool { return p.kept(t, "kept") == "x" })
 	m = packet{retain: true, number: number{1, 2}, topic: []byte("gone")}
-	gone := retainedMsg("gone", m.append(nil), true)
+	gone := retainedMsg(p.of(t, "gone", ""), m.append(nil))
 	gone.Header.Set(jetstream.MsgTTLHeader, "1s")
 	if _, err := p.js.PublishMsg(ctx, gone); err != nil {
 		t.Fatal(err)
@@ -429,5 +439,97 @@ func TestHas(t *testing.T) {
 	cancel()
 	if found, searched, err := p.Has(over, "t", 1, p.origin, 3); err == nil || found || searched != 1 {
 		t.Errorf("without an answer: %v, up to %d, %v", found, searched, err)
+	}
+}
+
+// A retained message that expires leaves the stream, whatever its QoS.
+func TestRetainedLeavesTheStream(t *testing.T) {
+	p := opened(t)
+	for qos := range byte(2) {
+		m := p.of(t, fmt.Sprint("t/", qos), "x")
+		m.QoS, m.Expires = qos, live.Now().Add(300*time.Millisecond)
+		if qos == 0 {
+			p.hub.Retain(m) // as the engine does
+			p.Forward(nil, m)
+		} else if !p.Append(m, 0) {
+			t.Fatal("it is not taken")
+		}
+	}
+	for _, last := range []bool{true, false} {
+		await(t, fmt.Sprint("the stream has had two, and some are left: ", last), func() bool {
+			info, err := p.retainedLog.Info(t.Context())
+			return err == nil && info.State.LastSeq == 2 && (info.State.Msgs > 0) == last
+		})
+	}
+}
+
+// However often sessions are stored, a node knows soon that it has heard of all: else the log would never be cut.
+func TestKnowsBusySessions(t *testing.T) {
+	p := opened(t)
+	s := &Session{Writer: "a"}
+	for i := range 100 {
+		if err := p.SaveSession(t.Context(), "c", s); err != nil {
+			t.Fatal(err)
+		}
+		if !p.knowsAll(t.Context()) {
+			t.Fatalf("after %d changes it waits for one", i)
+		}
+	}
+}
+
+// A session whose client has left, which could not be stored, expires as others do, and so long the log is kept for it.
+func TestSessionAdrift(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.trimEvery = time.Hour // it would do what this test does
+	open(t, p)
+	ctx := t.Context()
+	if err := p.Claim(ctx, "here", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range []string{"here", "left"} {
+		if err := p.SaveSession(ctx, client, &Session{Writer: "a", Expiry: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "it is known", func() bool { return p.Known(client) })
+	}
+	now := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		left  bool
+	}{{0, true}, {time.Hour, true}, {time.Hour + 2*deadAfter, false}} {
+		p.needed(ctx, 0, now.Add(step.after))
+		for client, want := range map[string]bool{"here": true, "left": step.left} {
+			if s, err := p.LoadSession(ctx, client); err != nil || (s != nil) != want {
+				t.Errorf("after %v the session of the client that is %s: %v, %v", step.after, client, s, err)
+			}
+		}
+	}
+}
+
+// Whoever reads on from an early position is given what it subscribes to, and not all that the log has had since.
+func TestReadsWhatIsWanted(t *testing.T) {
+	p := opened(t)
+	const n = 3 * wholeRead
+	for i := range n {
+		topic := "other/topic"
+		if i%wholeRead == 7 {
+			topic = "a/b"
+		}
+		m := p.of(t, topic, "x")
+		m.QoS, m.Retain = 1, false
+		if !p.Append(m, 0) {
+			t.Fatal("it is not taken")
+		}
+	}
+	await(t, "all are stored", func() bool { return p.Position() >= n })
+	for _, tt := range []struct {
+		filters []string
+		want    int
+	}{{[]string{"a/+"}, 3}, {nil, 0}, {[]string{"a/b", "#"}, n}} {
+		got, before := 0, p.Position()
+		at, err := p.Read(t.Context(), 0, tt.filters, func(*engine.Message) bool { got++; return true })
+		if err != nil || got != tt.want || at < before {
+			t.Errorf("of %q: %d messages up to %d, %v, want %d up to %d at least", tt.filters, got, at, err, tt.want, before)
+		}
 	}
 }

@@ -20,6 +20,8 @@ const (
 	// expiredFor is how long a session must have been expired, by this node's clock,
 	// before it is forgotten: clocks differ.
 	expiredFor = time.Minute
+	// knowTime is how long it is waited until this node has heard of what is stored.
+	knowTime = time.Second
 )
 
 // trim tells the other nodes how far this one is, forgets sessions that are expired, and
@@ -60,7 +62,8 @@ func (p *Plane) trim() {
 	}
 }
 
-// knowsAll reports whether this node has heard of every session that is stored.
+// knowsAll reports whether this node has heard, or soon hears, of every session that is stored by now. Where clients are busy there is always
+// one that it has yet to hear of.
 func (p *Plane) knowsAll(ctx context.Context) bool {
 	s, err := p.kv.Status(ctx)
 	if err != nil {
@@ -70,9 +73,17 @@ func (p *Plane) knowsAll(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	p.sessions.mu.Lock()
-	defer p.sessions.mu.Unlock()
-	return p.sessions.revision >= of.StreamInfo().State.LastSeq
+	for end := time.Now().Add(knowTime); ; p.sleep(time.Millisecond) {
+		p.sessions.mu.Lock()
+		known := p.sessions.revision
+		p.sessions.mu.Unlock()
+		if known >= of.StreamInfo().State.LastSeq {
+			return true
+		}
+		if ctx.Err() != nil || p.ctx.Err() != nil || time.Now().After(end) {
+			return false
+		}
+	}
 }
 
 // needed returns the position up to which nobody needs the log any more, but for shared subscriptions, and which of these have members,
@@ -107,7 +118,15 @@ func (p *Plane) needed(ctx context.Context, revision uint64, now time.Time) (flo
 	for client := range p.sessions.subs {
 		here[keyOf(client)] = true
 	}
+	adrift := map[string]time.Time{}
 	for key, s := range p.sessions.all {
+		if p.adrift(s, here[key]) {
+			since, known := p.sessions.adrift[key]
+			if !known {
+				since = now
+			}
+			adrift[key], s.Until = since, since.Add(s.Expiry)
+		}
 		if until := p.expires(s, seen, here[key]); !until.IsZero() && now.Sub(until) > max(expiredFor, deadAfter) {
 			expired[key] = s.Revision
 			continue
@@ -117,6 +136,7 @@ func (p *Plane) needed(ctx context.Context, revision uint64, now time.Time) (flo
 			groups[name] = true
 		}
 	}
+	p.sessions.adrift = adrift
 	p.sessions.mu.Unlock()
 	for key, revision := range expired {
 		_ = p.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(goneFor)) // the next time, if not now; not if the client came back
@@ -125,6 +145,11 @@ func (p *Plane) needed(ctx context.Context, revision uint64, now time.Time) (flo
 		return 0, nil
 	}
 	return floor, groups
+}
+
+// adrift reports whether a session's client has left this process, and that could not be stored: as it is stored, it is connected here.
+func (p *Plane) adrift(s known, here bool) bool {
+	return s.Until.IsZero() && !here && s.Node == p.cfg.Node && !s.stored.Before(p.started)
 }
 
 // expires returns when a session expires, zero while its client is connected: to a node that

@@ -416,6 +416,24 @@ func TestRetained(t *testing.T) {
 	}
 }
 
+// The retained message of one topic is found without a look at all others: BenchmarkRetained.
+func BenchmarkRetained(b *testing.B) {
+	h := New(Config{})
+	defer h.Close()
+	batch := h.NewBatch()
+	batch.Begin(h.now())
+	for i := range 50_000 {
+		t, err := h.Topic(fmt.Appendf(nil, "plant/%d/state", i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		h.Retain(&Message{Topic: t, Payload: []byte("x"), Expires: mono.Never, Retain: true})
+	}
+	for b.Loop() {
+		h.Retained(batch, "plant/77/state", func(*Message) {})
+	}
+}
+
 // At the limit of topics those that nobody uses make room.
 func TestTopicLimit(t *testing.T) {
 	h := testHub(t, Config{Topics: 2})
@@ -432,6 +450,75 @@ func TestTopicLimit(t *testing.T) {
 	topic(t, h, "c")
 	if !a.Gone() {
 		t.Error("the unused topic is still there")
+	}
+}
+
+// A topic is not forgotten before its bucket is full again: that of the next of its name would be.
+func TestForgetsNoDebt(t *testing.T) {
+	for _, exact := range []bool{true, false} {
+		h := testHub(t, Config{Topics: 1, Limits: []Limit{{Filter: "+", Rate: 1.0 / 3600, Burst: 2, Police: true}}})
+		a := topic(t, h, "a")
+		if l := a.lane.Load(); !exact {
+			l.pacer = newPacer(l.rule.Limit, false, h.now())
+		}
+		b := h.NewBatch()
+		b.Begin(h.now())
+		if v := b.Publish(&Message{Topic: a, Expires: mono.Never}, 0); v != Went {
+			t.Fatal(v)
+		}
+		b.End()
+		forgets := func() bool {
+			a.used.Store(int64(h.now().Add(-2 * unusedAfter)))
+			h.forgot = h.now().Add(-forgetEvery)
+			_, err := h.Topic([]byte("b"))
+			return err == nil
+		}
+		if forgets() {
+			t.Errorf("exact %v: a topic is forgotten whose bucket lacks a token for an hour", exact)
+		}
+		h.SetLimits([]Limit{{Filter: "+", Rate: 1e9, Burst: 2, Police: true}})
+		if !forgets() {
+			t.Errorf("exact %v: one whose bucket is full is not", exact)
+		}
+	}
+}
+
+// A retained message that is expired keeps no topic and no room from others.
+func TestRetainedExpires(t *testing.T) {
+	h := testHub(t, Config{Topics: 2, Retained: retainedOverhead + 1})
+	a := topic(t, h, "a")
+	keep := func(name string, expires mono.Time) {
+		h.Retain(&Message{Topic: topic(t, h, name), Payload: []byte("x"), Expires: expires, Retain: true})
+	}
+	expire := func() { a.retained.Expires = h.now() }
+	keep("a", h.now().Add(time.Hour))
+	keep("b", mono.Never)
+	if c := h.Counts(); c.Retained != 1 {
+		t.Fatalf("room for one has %+v", c)
+	}
+	if k := h.RetainedOf("a"); k == nil {
+		t.Error("there is none")
+	} else {
+		k.Release()
+	}
+	expire()
+	if k := h.RetainedOf("a"); k != nil {
+		t.Error("an expired one is the last of its topic")
+	}
+	h.unretained = 0
+	if keep("b", mono.Never); h.RetainedOf("b") == nil {
+		t.Error("an expired one takes the room of another")
+	}
+	h.Retain(&Message{Topic: topic(t, h, "b")})
+	keep("a", h.now().Add(time.Hour))
+	expire()
+	a.used.Store(int64(h.now().Add(-2 * unusedAfter)))
+	h.forgot = 0
+	if topic(t, h, "c"); !a.Gone() {
+		t.Error("an expired one keeps its topic")
+	}
+	if keep("b", h.now()); h.Counts() != (Counts{Topics: 2}) {
+		t.Errorf("one that comes expired is kept: %+v", h.Counts())
 	}
 }
 

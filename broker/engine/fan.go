@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spillgate/spillgate/broker/brief"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // Subscription is one subscription of a session.
@@ -41,6 +43,8 @@ type Target struct {
 	NoLocal     bool
 	AsPublished bool
 	IDs         []uint32
+	// Of is the shared subscription that it is a member of; nil: the subscriptions are its own.
+	Of *Interest
 }
 
 // fan is who receives the messages of a topic.
@@ -52,7 +56,7 @@ type fan struct {
 
 // group is the members of a shared subscription.
 type group struct {
-	Interest
+	*Interest
 	members []Target
 	turn    atomic.Uint32
 }
@@ -153,22 +157,23 @@ func (h *Hub) fanOf(t *Topic) *fan {
 
 func (f *fan) add(s *Subscription) {
 	if s.Group == "" {
-		f.each = merge(f.each, s)
+		f.each = merge(f.each, s, nil)
 		return
 	}
+	of := s.interest()
 	for _, g := range f.groups {
-		if g.Interest == s.interest() {
-			g.members = merge(g.members, s)
+		if *g.Interest == of {
+			g.members = merge(g.members, s, g.Interest)
 			return
 		}
 	}
-	g := &group{Interest: s.interest(), members: merge(nil, s)}
+	g := &group{Interest: &of, members: merge(nil, s, &of)}
 	g.turn.Store(rand.Uint32()) // or the same member would get the first message of every topic
 	f.groups = append(f.groups, g)
 }
 
 // merge adds s to the target of its subscriber.
-func merge(all []Target, s *Subscription) []Target {
+func merge(all []Target, s *Subscription, of *Interest) []Target {
 	at := -1
 	for i := range all {
 		if all[i].Who == s.Who {
@@ -177,7 +182,7 @@ func merge(all []Target, s *Subscription) []Target {
 		}
 	}
 	if at < 0 {
-		all = append(all, Target{Who: s.Who, Sender: s.Sender, NoLocal: s.NoLocal})
+		all = append(all, Target{Who: s.Who, Sender: s.Sender, NoLocal: s.NoLocal, Of: of})
 		at = len(all) - 1
 	}
 	t := &all[at]
@@ -241,12 +246,12 @@ func (h *Hub) deliver(b *Batch, m *Message) {
 }
 
 // DeliverTo hands a message to one member of a shared subscription, which it was sent to
-// this node for. It takes no token and goes no further. It reports false where no member
+// this node for, or which another member of had and is gone. It takes no token and goes no further. It reports false where no member
 // is here any more. A member that leaves out what it has published gets that if it is the only one here: nobody else would.
 func (b *Batch) DeliverTo(m *Message, of Interest) (delivered bool) {
 	defer m.drop()
 	for _, g := range b.hub.fanOf(m.Topic).groups {
-		if g.Interest == of && m.Expires > b.now {
+		if *g.Interest == of && m.Expires > b.now {
 			t := g.pick(m)
 			if t == nil {
 				t = &g.members[0]
@@ -260,21 +265,45 @@ func (b *Batch) DeliverTo(m *Message, of Interest) (delivered bool) {
 
 // Retain keeps m as its topic's last message; an empty one deletes that.
 func (h *Hub) Retain(m *Message) {
-	t := m.Topic
+	t, now := m.Topic, h.now()
 	h.retainedMu.Lock()
 	defer h.retainedMu.Unlock()
+	h.unretain(t)
+	if len(m.Payload) == 0 || m.Expires <= now || t.gone.Load() {
+		return
+	}
+	if size := m.size() + retainedOverhead; h.bytes+size > h.cfg.Retained {
+		h.unretainExpired(now)
+		if h.bytes+size > h.cfg.Retained {
+			return
+		}
+	}
+	t.retained = m.Keep()
+	h.retained[t.name] = t
+	h.bytes += m.size() + retainedOverhead
+}
+
+// unretain forgets a topic's last message, if it has one. retainedMu is held, as below.
+func (h *Hub) unretain(t *Topic) {
 	if old := t.retained; old != nil {
 		h.bytes -= old.size() + retainedOverhead
 		t.retained = nil
 		delete(h.retained, t.name)
 		old.Release()
 	}
-	if len(m.Payload) == 0 || t.gone.Load() || h.bytes+m.size()+retainedOverhead > h.cfg.Retained {
+}
+
+// unretainExpired forgets the messages that are expired. It looks at all of them, so not for every message that finds no room.
+func (h *Hub) unretainExpired(now mono.Time) {
+	if h.unretained != 0 && now.Sub(h.unretained) < forgetEvery {
 		return
 	}
-	t.retained = m.Keep()
-	h.retained[t.name] = t
-	h.bytes += m.size() + retainedOverhead
+	h.unretained = now
+	for _, t := range h.retained {
+		if t.retained.Expires <= now {
+			h.unretain(t)
+		}
+	}
 }
 
 // RetainedOf returns the retained message of a topic, which the caller releases, nil if there is none.
@@ -282,7 +311,7 @@ func (h *Hub) RetainedOf(topic string) *Kept {
 	h.retainedMu.RLock()
 	defer h.retainedMu.RUnlock()
 	t := h.retained[topic]
-	if t == nil {
+	if t == nil || t.retained.Expires <= h.now() {
 		return nil
 	}
 	t.retained.refs.Add(1)
@@ -294,10 +323,20 @@ func (h *Hub) RetainedOf(topic string) *Kept {
 func (h *Hub) Retained(b *Batch, filter string, found func(*Message)) {
 	h.retainedMu.RLock()
 	var kept []*Kept
-	for name, t := range h.retained {
-		if Matches(filter, name) && t.retained.Expires > b.now {
+	keep := func(t *Topic) {
+		if t.retained.Expires > b.now {
 			t.retained.refs.Add(1)
 			kept = append(kept, t.retained)
+		}
+	}
+	if t := h.retained[filter]; t != nil {
+		keep(t)
+	}
+	if strings.ContainsAny(filter, "+#") { // else it is the name of a topic
+		for name, t := range h.retained {
+			if Matches(filter, name) {
+				keep(t)
+			}
 		}
 	}
 	h.retainedMu.RUnlock()

@@ -62,6 +62,10 @@ type Refusable interface {
 	Refused(b *Batch, m *Message, id uint16, err error)
 }
 
+// Leaver is a Source that may have gone to another node, where it publishes again what was not acknowledged: of what waits here, messages of QoS 1
+// and 2 are given up then. The same holds of Left as of Released.
+type Leaver interface{ Left() bool }
+
 // Diverter publishes messages at another node: those of topics whose bucket is not
 // here, see Hub.SetShare. The same holds of Divert as of the methods of a Source; for
 // QoS 1 and 2 it tells the Source as a Log does. It reports false, and takes nothing,
@@ -177,6 +181,7 @@ type Hub struct {
 	retainedMu sync.RWMutex
 	retained   map[string]*Topic // those that have a message
 	bytes      int               // of retained messages
+	unretained mono.Time         // when unretainExpired looked last
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -302,10 +307,13 @@ func (h *Hub) forget(now mono.Time) {
 	h.forgot = now
 	for name, t := range h.topics {
 		l := t.lane.Load()
-		if now.Sub(mono.Time(t.used.Load())) < unusedAfter || l != nil && !l.idle() {
+		if now.Sub(mono.Time(t.used.Load())) < unusedAfter || l != nil && !l.idle(now) {
 			continue
 		}
-		h.retainedMu.RLock()
+		h.retainedMu.Lock()
+		if t.retained != nil && t.retained.Expires <= now {
+			h.unretain(t)
+		}
 		if t.retained == nil {
 			t.gone.Store(true)
 			t.by.add(-1)
@@ -314,7 +322,7 @@ func (h *Hub) forget(now mono.Time) {
 				delete(h.lanes, l.key)
 			}
 		}
-		h.retainedMu.RUnlock()
+		h.retainedMu.Unlock()
 	}
 }
 
@@ -389,6 +397,7 @@ func (h *Hub) SetLimits(limits []Limit) {
 			delete(h.lanes, key)
 		}
 	}
+	h.requeue()
 	for _, t := range h.topics {
 		h.route(t, now)
 	}

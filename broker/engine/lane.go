@@ -95,6 +95,9 @@ func (l *lane) publish(b *Batch, m *Message, id uint16) Verdict {
 	if r == nil {
 		return l.hub.release(b, m, id)
 	}
+	if r.away { // since the topic was looked up
+		return b.divert(m, id)
+	}
 	l.lapse(b.now)
 	l.count(b.stamp)
 	if r.Police {
@@ -158,8 +161,14 @@ func (l *lane) release(b *Batch, now mono.Time) {
 	for l.queue.len() > 0 && l.queue.head().due <= now {
 		w := l.queue.pop()
 		m := &w.kept.Message
-		switch v := l.hub.release(b, m, w.id); {
-		case m.From == nil || m.QoS == 0 || v == Waits:
+		from, may := m.From.(Leaver)
+		left := may && m.QoS > 0 && from.Left()
+		v := Went
+		if !left {
+			v = l.hub.release(b, m, w.id)
+		}
+		switch {
+		case left, m.From == nil || m.QoS == 0 || v == Waits:
 		case v == Went:
 			m.From.Released(b, m, w.id)
 		default:
@@ -168,7 +177,11 @@ func (l *lane) release(b *Batch, now mono.Time) {
 			}
 		}
 		w.from.waiting.Add(-1)
-		if l.rule != nil {
+		switch {
+		case left, l.rule == nil:
+		case v == QueueFull:
+			b.refused(l.rule, v)
+		default:
 			planned := min(w.due.Add(l.slack(&w)), now)
 			b.tally(l.rule).wait(planned.Sub(w.stamp), now.Sub(planned))
 		}
@@ -233,8 +246,12 @@ func (l *lane) backlog() (messages, bytes int) {
 	return l.queue.len(), l.queue.bytes
 }
 
-// idle reports whether the lane may be forgotten: it holds nothing.
-func (l *lane) idle() bool {
-	n, _ := l.backlog()
-	return n == 0
+// idle reports whether the lane may be forgotten: it holds nothing, and its bucket is full, as that of a new lane is.
+func (l *lane) idle(now mono.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue.len() > 0 || l.rule == nil || l.key.topic == "" { // that of many topics stays
+		return l.queue.len() == 0
+	}
+	return l.pacer.Backlog(now) < 1e-3
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -218,7 +219,10 @@ func (o *Outbox) write() {
 		_ = o.conn.SetWriteDeadline(time.Time{})
 		o.mu.Lock()
 		o.rest = o.rest[len(out):]
-		if err != nil {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			o.fail(ErrStalled)
+		case err != nil:
 			o.fail(err)
 		}
 	}

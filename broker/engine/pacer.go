@@ -13,6 +13,8 @@ import (
 type pacer interface {
 	TakeWithin(stamp, now mono.Time, n float64, most time.Duration) (delay time.Duration, ok bool)
 	SetLimit(rate, burst float64)
+	// Backlog is how many tokens the bucket lacks, and has given in advance: 0 where it is full.
+	Backlog(now mono.Time) float64
 }
 
 // newPacer returns a bucket that asks when messages arrived. It takes 45 KB, so
@@ -22,14 +24,15 @@ func newPacer(l Limit, exact bool, now mono.Time) pacer {
 		return bucket.NewBinned(l.Rate, l.Burst)
 	}
 	b, _ := bucket.New(now, bucket.Config{Rate: l.Rate, Burst: l.Burst, Debt: math.MaxInt64}) // checked by Limit.Check
-	return &plain{b, now}
+	return &plain{b, now, l.Burst}
 }
 
 // plain is a token bucket for which a message arrives no earlier than the one that
 // was taken before.
 type plain struct {
-	b    *bucket.Bucket
-	last mono.Time
+	b     *bucket.Bucket
+	last  mono.Time
+	burst float64
 }
 
 func (p *plain) TakeWithin(stamp, _ mono.Time, n float64, most time.Duration) (time.Duration, bool) {
@@ -44,4 +47,7 @@ func (p *plain) TakeWithin(stamp, _ mono.Time, n float64, most time.Duration) (t
 func (p *plain) SetLimit(rate, burst float64) {
 	p.b.SetRate(p.last, rate)
 	p.b.SetBurst(p.last, burst)
+	p.burst = burst
 }
+
+func (p *plain) Backlog(now mono.Time) float64 { return max(0, p.burst-p.b.Tokens(max(p.last, now))) }

@@ -15,8 +15,8 @@ type Share struct {
 	FloorRate, FloorBurst float64
 }
 
-// SetShare gives the hub a part of a topic's bucket, which counts instead of the limits
-// that match the topic; nil takes it back. What waits keeps its place, and goes as fast
+// SetShare gives the hub a part of a topic's bucket, which counts instead of the rate and burst of the limit
+// that matches the topic; nil takes it back. What waits keeps its place, and goes as fast
 // as the new rate lets it.
 func (h *Hub) SetShare(topic string, s *Share) {
 	b := h.NewBatch()
@@ -35,7 +35,7 @@ func (h *Hub) SetShare(topic string, s *Share) {
 		}
 	} else {
 		if r == nil {
-			r = &rule{Limit: Limit{Filter: topic}.withDefaults()}
+			r = &rule{Limit: h.queueOf(topic)}
 			r.stats.began = now
 			h.shares[topic] = r
 		}
@@ -57,13 +57,38 @@ func (h *Hub) SetShare(topic string, s *Share) {
 		if s.Rate > 0 {
 			r.lease, r.floor = s.Lease, floor{s.FloorRate, s.FloorBurst}
 		}
+		r.away = s.Rate <= 0 && h.cfg.Divert != nil
 		if l != nil {
 			l.mu.Unlock()
 		}
-		r.away = s.Rate <= 0 && h.cfg.Divert != nil
 	}
 	if t := h.topics[topic]; t != nil {
 		h.route(t, now)
+	}
+}
+
+// queueOf returns the limit of a topic's share without rate and burst: whether it refuses, and how many wait, is as the limit that matches the
+// topic says. The lock is held.
+func (h *Hub) queueOf(topic string) Limit {
+	for _, r := range h.rules {
+		if Matches(r.Filter, topic) {
+			return Limit{Filter: topic, Police: r.Police, Queue: r.Queue, QueueBytes: r.QueueBytes}
+		}
+	}
+	return Limit{Filter: topic}.withDefaults()
+}
+
+// requeue gives the shares other queues where other limits match their topics. The lock is held.
+func (h *Hub) requeue() {
+	for topic, r := range h.shares {
+		q, l := h.queueOf(topic), h.lanes[laneKey{filter: topic, topic: topic, share: true}]
+		if l != nil {
+			l.mu.Lock()
+		}
+		r.Police, r.Queue, r.QueueBytes = q.Police, q.Queue, q.QueueBytes
+		if l != nil {
+			l.mu.Unlock()
+		}
 	}
 }
 

@@ -97,6 +97,10 @@ func TestLogFullAfterWait(t *testing.T) {
 	if !errors.Is(from.refused[0], errNotStored) {
 		t.Error(from.refused[0])
 	}
+	await(t, "it counts as refused, and the first as released", func() bool {
+		s := h.Stats()[0]
+		return s.Released == 1 && s.Refused[QueueFull.String()] == 1
+	})
 }
 
 // A share counts instead of limits, what waits follows its rate, a share of 0 sends
@@ -147,5 +151,44 @@ func TestShare(t *testing.T) {
 	}
 	if _, ok := h.Seen("a"); ok {
 		t.Error("a share that is gone is seen")
+	}
+}
+
+// A share refuses, and lets as many wait, as the limit that matches its topic says.
+func TestShareOfALimit(t *testing.T) {
+	hard := Limit{Filter: "#", Rate: 1e6, Burst: 1e6, Police: true}
+	h := testHub(t, Config{Limits: []Limit{hard}})
+	a := topic(t, h, "a")
+	h.SetShare("a", &Share{Rate: 0.001, Burst: 1})
+	b := h.NewBatch()
+	for i, want := range []Verdict{Went, OverRate} {
+		if v := publish(b, a, "x", 1); v != want {
+			t.Errorf("message %d: %v, want %v", i, v, want)
+		}
+	}
+	soft := hard
+	soft.Police, soft.Queue = false, 1
+	h.SetLimits([]Limit{soft})
+	for i, want := range []Verdict{Waits, QueueFull} {
+		if v := publish(b, a, "x", 1); v != want {
+			t.Errorf("message %d of another limit: %v, want %v", i, v, want)
+		}
+	}
+}
+
+// Whoever has found a topic's lane before the bucket went elsewhere takes no token of it afterwards.
+func TestShareGoesMeanwhile(t *testing.T) {
+	e := &elsewhere{}
+	h := testHub(t, Config{Divert: e})
+	a := topic(t, h, "a")
+	h.SetShare("a", &Share{Rate: 1, Burst: 10})
+	l := a.lane.Load()
+	h.SetShare("a", &Share{})
+	b := h.NewBatch()
+	b.Begin(h.now())
+	l.publish(b, &Message{Topic: a, Payload: []byte("x"), Expires: mono.Never}, 0)
+	b.End()
+	if len(e.sent) != 1 {
+		t.Errorf("%d messages were sent to where the bucket is", len(e.sent))
 	}
 }

@@ -42,6 +42,12 @@ type Stream struct {
 	filters []string // in place of Filter
 }
 
+// On returns the stream with only what it has on some subjects, which do not overlap.
+func (s Stream) On(subjects []string) Stream {
+	s.filters = subjects
+	return s
+}
+
 // Message is a message of a stream.
 type Message struct {
 	jetstream.Msg

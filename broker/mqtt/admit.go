@@ -27,6 +27,7 @@ func (srv *Server) kick(client, owner string) bool {
 	case s.owner != owner:
 		return false
 	}
+	c.claimed.Store(true)
 	c.Kick(packets.ErrSessionTakenOver)
 	return true
 }
@@ -152,7 +153,8 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 		srv.log.Warn("a session cannot be loaded", "error", err)
 		return false, errStore
 	}
-	if clean && old != nil {
+	known := old != nil
+	if clean && known {
 		if err := p.DeleteSession(ctx, s.id, old.Revision); err != nil {
 			return failed(err)
 		}
@@ -174,6 +176,9 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 		if err := s.load(ctx, old); err != nil {
 			return failed(err)
 		}
+		srv.adopt(s, old.Writer)
+	} else if !known && p.Sessions() >= srv.limits.Sessions {
+		return false, packets.ErrQuotaExceeded
 	}
 	if s.save(time.Time{}) != nil {
 		return false, errStore

@@ -3,6 +3,8 @@ package mqtt
 import (
 	"bytes"
 	"errors"
+	"hash/maphash"
+	"maps"
 	"net"
 	"os"
 	"time"
@@ -161,7 +163,7 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 	}
 	s := c.session
 	if head.Qos > 0 {
-		if again, err := s.begin(c, head.Qos, p.id); again || err != nil {
+		if again, err := s.begin(c, head, &p); again || err != nil {
 			return err
 		}
 		if head.Qos == 2 {
@@ -232,24 +234,45 @@ func (c *conn) acknowledge(qos byte, id uint16, code packets.Code) {
 }
 
 // begin notes that the client sent a message of QoS 1 or 2. It reports true if it
-// sent it before.
-func (s *session) begin(c *conn, qos byte, id uint16) (again bool, err error) {
+// sent it before. One of QoS 1 is that if it is the same: a client that has lost what it knew uses the identifier of
+// a message that waits for another one.
+func (s *session) begin(c *conn, head packets.FixedHeader, p *incoming) (again bool, err error) {
+	sum := uint64(0)
+	if head.Qos == 1 {
+		sum = s.srv.sum(maphash.Bytes(s.srv.seed, p.topic), p.payload)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.inbound[id] {
-	case received:
-		if qos == 2 {
-			c.ack(c.batch, packets.Pubrec, id, packets.CodeSuccess)
+	in, known := s.inbound[p.id]
+	same := head.Qos == 2 || in.sum == sum
+	switch {
+	case in.state == received:
+		if head.Qos == 2 {
+			c.ack(c.batch, packets.Pubrec, p.id, packets.CodeSuccess)
 		}
 		return true, nil
-	case withheld:
+	case in.state == withheld && same:
 		return true, nil
-	}
-	if len(s.inbound) >= s.srv.limits.Inflight {
+	case in.state == unheard && same && head.Dup && head.Qos == 1:
+		delete(s.inbound, p.id)
+		c.ack(c.batch, packets.Puback, p.id, packets.CodeSuccess)
+		return true, nil
+	case !known && !s.mayBegin(c.version, head.Qos):
 		return false, packets.ErrReceiveMaximum
 	}
-	s.inbound[id] = withheld
+	s.inbound[p.id] = inbound{withheld, sum}
 	return false, nil
+}
+
+// mayBegin reports whether the client may have one more message under way. What it should have sent again counts until then. MQTT 3.1.1 has
+// no word for as many as may be, so there what the queue of a topic takes is the limit; but a session is stored with each number of QoS 2.
+// The lock is held.
+func (s *session) mayBegin(version, qos byte) bool {
+	if len(s.inbound) < s.srv.limits.Inflight || version == v311 && !(qos == 2 && s.durable) {
+		return true
+	}
+	maps.DeleteFunc(s.inbound, func(_ uint16, in inbound) bool { return in.state == unheard })
+	return len(s.inbound) < s.srv.limits.Inflight
 }
 
 // released takes a PUBREL.
@@ -258,7 +281,7 @@ func (c *conn) released(id uint16) error {
 	s.mu.Lock()
 	code := packets.CodeSuccess
 	_, numbered := s.numbers[id]
-	switch state := s.inbound[id]; {
+	switch state := s.inbound[id].state; {
 	case state == received, state == 0 && numbered: // or PUBREC went, and its node died before that was stored
 		delete(s.inbound, id)
 		delete(s.numbers, id)
@@ -329,6 +352,9 @@ func (c *conn) encoded(encode func(*bytes.Buffer) error) error {
 	var buf bytes.Buffer
 	if err := encode(&buf); err != nil {
 		return codeOf(err)
+	}
+	if buf.Len() > c.maxPacket {
+		return packets.ErrPacketTooLarge
 	}
 	c.control(buf.Bytes())
 	return nil

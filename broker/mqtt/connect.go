@@ -50,7 +50,7 @@ func (c *conn) connect(pk *packets.Packet) error {
 	if err != nil {
 		return err
 	}
-	c.will = willOf(pk) // a connection that is refused has none
+	c.will = willOf(pk, c.who.Name()) // a connection that is refused has none
 	c.srv.entrust(c, !present)
 	_ = c.nc.SetReadDeadline(time.Time{})
 	c.alive(time.Now())
@@ -102,7 +102,7 @@ func (c *conn) refuse(code packets.Code) {
 		return
 	}
 	var buf bytes.Buffer
-	if answer.ConnackEncode(&buf) == nil {
+	if answer.ConnackEncode(&buf) == nil && (c.maxPacket == 0 || buf.Len() <= c.maxPacket) {
 		c.out.Send(buf.Bytes())
 	}
 }

@@ -201,14 +201,14 @@ func checkConnect(pk *packets.Packet) error {
 	if string(c.ProtocolName) == "MQIsdp" || string(c.ProtocolName) == "MQTT" && pk.ProtocolVersion != v311 && pk.ProtocolVersion != v5 {
 		return packets.ErrUnsupportedProtocolVersion
 	}
-	empty := c.WillFlag && len(c.WillPayload) == 0
-	if empty {
-		c.WillPayload = []byte{0} // an empty will is right, though the codec refuses it
+	// An empty will is right, and so is an empty password, though the codec refuses them.
+	will, password := c.WillPayload, c.PasswordFlag
+	if c.WillFlag && len(will) == 0 {
+		c.WillPayload = []byte{0}
 	}
+	c.PasswordFlag = password && len(c.Password) > 0
 	code := pk.ConnectValidate()
-	if empty {
-		c.WillPayload = nil
-	}
+	c.WillPayload, c.PasswordFlag = will, password
 	switch {
 	case code != packets.CodeSuccess:
 		return code

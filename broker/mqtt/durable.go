@@ -33,7 +33,9 @@ type kept struct {
 	changed bool   // since it was stored last
 	held    bool   // something is stored and found no room in the outbox
 	filters []subscribed
-	numbers map[uint16]numbered // of messages of QoS 2 that are not completed
+	// subscribed counts the changes of filters.
+	subscribed uint64
+	numbers    map[uint16]numbered // of messages of QoS 2 that are not completed
 
 	room     chan struct{} // has one element after the queue got shorter
 	dirty    chan struct{} // has one element while something waits to be stored

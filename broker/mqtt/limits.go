@@ -12,8 +12,8 @@ type Limits struct {
 	// Connections is the most connections at once. Default 20,000. What comes beyond
 	// is closed at once.
 	Connections int
-	// Sessions is the most sessions, connected or not. Default 100,000. Beyond, a
-	// client that is not known gets reason code 0x97.
+	// Sessions is the most sessions, connected or not; where they are stored, those of all nodes. Default 100,000.
+	// Beyond, a client that is not known gets reason code 0x97.
 	Sessions int
 	// SessionExpiry is the longest that a session lives without a connection.
 	// Default one day. Clients that ask for longer are told.
@@ -23,7 +23,8 @@ type Limits struct {
 	Packet int
 	// Inflight is the most messages of QoS 1 and 2 that one client may have without
 	// an acknowledgement, in each direction: the Receive Maximum. Default 1,000, at
-	// most 65,535. A client that sends more gets 0x93.
+	// most 65,535. A client that sends more gets 0x93. One of MQTT 3.1.1, which has no Receive Maximum, may send more, but
+	// not of QoS 2 where its session is stored.
 	Inflight int
 	// Queue is the most messages of QoS 1 and 2 that wait for one session which is
 	// away or has Inflight under way. Default 1,000. What comes beyond is dropped and

@@ -46,7 +46,7 @@ func (s *session) load(ctx context.Context, old *backplane.Session) error {
 	for id, n := range in.Numbers {
 		s.numbers[id] = n
 		if n.Stored {
-			s.inbound[id] = received
+			s.inbound[id] = inbound{state: received}
 		}
 	}
 	for i := range in.Under {

@@ -348,13 +348,21 @@ func TestPolice(t *testing.T) {
 }
 
 func TestReceiveMaximum(t *testing.T) {
-	_, addr := start(t, Limits{Inflight: 3}, engine.Limit{Filter: "slow", Rate: 0.001, Burst: 1})
+	_, addr := start(t, Limits{Inflight: 3}, engine.Limit{Filter: "slow", Rate: 0.001, Burst: 1}, engine.Limit{Filter: "old", Rate: 0.01, Burst: 1})
 	p := join(t, addr, v5, "pub")
 	for id := range uint16(5) {
 		p.publish("slow", "x", 1, id+1)
 	}
 	p.want(packets.Puback, 1)
 	p.closed(packets.ErrReceiveMaximum)
+
+	// MQTT 3.1.1 has none.
+	old := join(t, addr, v311, "old")
+	for id := range uint16(5) {
+		old.publish("old", "x", 1, id+1)
+	}
+	old.want(packets.Puback, 1)
+	old.silent()
 
 	// The client's own: two at a time, in order.
 	s := join(t, addr, v5, "sub", func(pk *packets.Packet) { pk.Properties.ReceiveMaximum = 2 })

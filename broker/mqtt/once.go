@@ -3,6 +3,7 @@ package mqtt
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -70,8 +71,11 @@ func (s *session) Refused(b *engine.Batch, m *engine.Message, id uint16, err err
 		code = packets.ErrImplementationSpecificError
 	}
 	s.srv.refused.Add(1)
-	s.mu.Lock()
+	s = s.last()
 	defer s.mu.Unlock()
+	if !s.waits(m, id) {
+		return
+	}
 	c := s.conn
 	if c != nil && c.version == v311 {
 		delete(s.inbound, id)
@@ -80,4 +84,51 @@ func (s *session) Refused(b *engine.Batch, m *engine.Message, id uint16, err err
 		return
 	}
 	s.acknowledge(b, m.QoS, id, code)
+}
+
+// linger keeps in mind that messages of a stored session wait here, whose connection has ended: a client that is back before they have gone
+// sends them again, and each would take another token. So they are given up where it is at another node. Where as many sessions linger as there
+// may be, a further one does not. The server's lock is held.
+func (srv *Server) linger(s *session, expiry time.Duration, elsewhere bool) {
+	if elsewhere {
+		s.left.Store(true)
+		return
+	}
+	s.mu.Lock()
+	waits := false
+	for _, in := range s.inbound {
+		waits = waits || in.state == withheld
+	}
+	s.mu.Unlock()
+	if !waits || srv.closing || len(srv.left) >= srv.limits.Sessions {
+		return
+	}
+	srv.left[s.id] = s
+	s.expires = time.AfterFunc(expiry, func() {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		if srv.left[s.id] == s {
+			delete(srv.left, s.id)
+		}
+	})
+}
+
+// adopt gives a session that was loaded, as a connection stored it, the messages that wait from that connection. If the client was at another node
+// in between, it may have used their identifiers for others.
+func (srv *Server) adopt(s *session, writer string) {
+	srv.mu.Lock()
+	was := srv.left[s.id]
+	if was == nil || was.writer != writer || was.owner != s.owner {
+		srv.mu.Unlock()
+		return
+	}
+	was.stopTimers()
+	delete(srv.left, s.id)
+	srv.mu.Unlock()
+	was.mu.Lock()
+	defer was.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was.heir = s
+	maps.Copy(s.inbound, was.inbound)
 }

@@ -55,6 +55,7 @@ type place struct {
 	follows   bool        // it understands a Server Reference
 	reference string      // that CONNACK sends it to
 	moved     atomic.Bool // it was sent elsewhere, which is no reason for its will
+	claimed   atomic.Bool // it has connected elsewhere
 }
 
 // whereTime bounds how long a client waits for its place, and for other nodes to say whether it is another user's. Then it stays

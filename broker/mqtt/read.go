@@ -94,9 +94,10 @@ func (s *session) read(c *conn) {
 			continue
 		}
 		s.mu.Lock()
-		after := s.next
+		after, subscribed := s.next, s.subscribed
+		filters := s.own()
 		s.mu.Unlock()
-		at, err := s.srv.plane.Read(c.stored.ctx, after, func(m *engine.Message) bool { return s.catch(c, b, m) })
+		at, err := s.srv.plane.Read(c.stored.ctx, after, filters, func(m *engine.Message) bool { return s.catch(c, b, m, subscribed) })
 		if err != nil {
 			select {
 			case <-c.stored.ctx.Done():
@@ -104,7 +105,9 @@ func (s *session) read(c *conn) {
 			}
 		}
 		s.mu.Lock()
-		s.next = max(s.next, at)
+		if s.subscribed == subscribed { // else what was passed by may be subscribed to now
+			s.next = max(s.next, at)
+		}
 		if err == nil && s.next >= s.srv.plane.Offered() {
 			s.reading, s.changed = false, true
 			s.mu.Unlock()
@@ -119,21 +122,34 @@ func (s *session) settled(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	s.mu.Lock()
-	filters := s.filters // which is replaced and never changed
+	filters := s.own()
 	s.mu.Unlock()
-	for _, f := range filters {
-		if group, filter, err := splitShared(f.Name); err == nil && group == "" && s.srv.hub.Settle(ctx, filter) != nil {
+	for _, filter := range filters {
+		if s.srv.hub.Settle(ctx, filter) != nil {
 			return false
 		}
 	}
 	return true
 }
 
+// own returns the filters of the subscriptions that are not shared. The lock is held.
+func (s *session) own() (filters []string) {
+	for _, f := range s.filters {
+		if group, filter, err := splitShared(f.Name); err == nil && group == "" {
+			filters = append(filters, filter)
+		}
+	}
+	return filters
+}
+
 // catch takes a message that was read from the log, once there is room for it. It
-// reports false when the connection is over.
-func (s *session) catch(c *conn, b *engine.Batch, m *engine.Message) bool {
+// reports false when the connection is over, or the client has subscribed anew since the log is read.
+func (s *session) catch(c *conn, b *engine.Batch, m *engine.Message, subscribed uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.subscribed != subscribed {
+		return false
+	}
 	qos, retain, ids, ok := s.wants(m)
 	q := queued{qos: qos, retain: retain, ids: ids}
 	if ok && qos > 0 {

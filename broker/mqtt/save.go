@@ -181,7 +181,7 @@ func (s *session) snapshot() (*backplane.Session, *stored, snapshot) {
 		}
 	}
 	for id, n := range s.numbers {
-		n.Stored = s.inbound[id] == received
+		n.Stored = s.inbound[id].state == received
 		in.Numbers[id] = n
 	}
 	floor := in.Next
@@ -237,6 +237,7 @@ func (s *session) keepSubscriptions(c *conn) error {
 		had[f.Name] = f
 	}
 	s.filters = make([]subscribed, 0, len(s.subs)) // what was stored before is not changed
+	s.subscribed++
 	for name, sub := range s.subs {
 		f := subscribed{Name: name, QoS: sub.QoS, NoLocal: sub.NoLocal, AsPublished: sub.AsPublished, ID: sub.ID, Since: at}
 		if old, ok := had[name]; ok {

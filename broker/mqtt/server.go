@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"net"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/link"
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // Why a message for a client was dropped.
@@ -32,6 +34,7 @@ type Server struct {
 	limits Limits
 	users  *access.Book // nil: everybody may do everything
 	log    *slog.Logger
+	seed   maphash.Seed // of the sums of messages
 
 	dropped [numDrops]atomic.Uint64
 	refused atomic.Uint64 // messages
@@ -47,6 +50,7 @@ type Server struct {
 	mu       sync.Mutex
 	sessions map[string]*session
 	wills    map[string]*postponed
+	left     map[string]*session // see linger
 	closing  bool
 	serving  sync.WaitGroup // what goes on beside connections
 }
@@ -55,7 +59,7 @@ type Server struct {
 // mistakes, see Limits.Check.
 func NewServer(hub *engine.Hub, limits Limits, log *slog.Logger) *Server {
 	limits = limits.WithDefaults()
-	return &Server{hub: hub, limits: limits, log: log, room: link.NewRoom[packets.Code](limits.Connections), sessions: map[string]*session{}, wills: map[string]*postponed{}, pools: map[poolKey]*pool{}}
+	return &Server{hub: hub, limits: limits, log: log, seed: maphash.MakeSeed(), room: link.NewRoom[packets.Code](limits.Connections), sessions: map[string]*session{}, wills: map[string]*postponed{}, left: map[string]*session{}, pools: map[poolKey]*pool{}}
 }
 
 // Serve serves the connections of l until l is closed, and returns why it ended.
@@ -110,8 +114,9 @@ func (srv *Server) enter(c *conn, id string, clean bool, expiry time.Duration, w
 	if srv.closing {
 		return false, packets.ErrServerShuttingDown
 	}
-	present = s != nil
-	if s == nil {
+	if present = s != nil; present {
+		srv.restrict(s, c.who) // its rights may have changed since Review looked
+	} else {
 		if len(srv.sessions) >= srv.limits.Sessions {
 			return false, packets.ErrQuotaExceeded
 		}
@@ -148,6 +153,9 @@ func (srv *Server) leave(c *conn) {
 	}
 	if expiry == 0 || s.durable {
 		srv.remove(s)
+		if s.durable && expiry > 0 {
+			srv.linger(s, expiry, c.moved.Load() || c.claimed.Load())
+		}
 	} else if !srv.closing {
 		s.expires = time.AfterFunc(expiry, func() { srv.expire(s) })
 		if w != nil && w.delay > 0 {
@@ -198,7 +206,30 @@ func (srv *Server) remove(s *session) {
 		srv.hub.Unsubscribe(sub)
 	}
 	s.subs = nil
-	s.forget()
+	left := s.forget()
+	if len(left) == 0 {
+		return
+	}
+	if srv.closing {
+		for _, q := range left {
+			q.kept.Release()
+		}
+		return
+	}
+	srv.serving.Go(func() { srv.handOn(left) })
+}
+
+// handOn gives what a member of shared subscriptions had, whose session has ended, to others.
+func (srv *Server) handOn(left []queued) {
+	b := srv.hub.NewBatch()
+	b.Begin(live.Now())
+	defer b.End()
+	for _, q := range left {
+		m := q.kept.Message // which DeliverTo gives up
+		if !b.DeliverTo(&m, *q.of) {
+			srv.dropped[dropQueue].Add(1) // it was the last one
+		}
+	}
 }
 
 // closed counts a connection that the server closed.
@@ -233,6 +264,10 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 		p.timer.Stop() // what is stored of it is published by other nodes, or after the next start
 	}
 	clear(srv.wills)
+	for _, s := range srv.left {
+		s.stopTimers()
+	}
+	clear(srv.left)
 	srv.mu.Unlock()
 	if srv.plane != nil {
 		ctx, cancel := context.WithTimeout(ctx, againTime) // a majority of the nodes may be gone already

@@ -1,8 +1,11 @@
 package mqtt
 
 import (
+	"cmp"
+	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -28,6 +31,8 @@ type session struct {
 	expiry  time.Duration
 	subs    map[string]*engine.Subscription // used by the connection's goroutine alone
 	inbound map[uint16]inbound              // messages of the client that are not completed
+	heir    *session                        // that has these now: see adopt
+	left    atomic.Bool                     // the client is at another node, and sends them again there
 
 	// Messages to the client. The packet identifier is the slot's number plus one.
 	slots  []slot
@@ -47,12 +52,18 @@ type session struct {
 	kept
 }
 
-// inbound is the state of a message of QoS 1 or 2 from the client.
-type inbound uint8
+// inbound is a message of QoS 1 or 2 from the client.
+type inbound struct {
+	state state
+	sum   uint64 // of QoS 1, by which it is told from another one of the same identifier
+}
+
+type state uint8
 
 const (
-	withheld inbound = iota + 1 // it waits for its token, and the acknowledgement with it
-	received                    // QoS 2: PUBREC went, PUBREL is to come
+	withheld state = iota + 1 // it waits for its token, and the acknowledgement with it
+	received                  // QoS 2: PUBREC went, PUBREL is to come
+	unheard                   // QoS 1: it went while the client was away, which is to send it again and get PUBACK then
 )
 
 // slot is a message of QoS 1 or 2 that went to the client.
@@ -69,7 +80,8 @@ type queued struct {
 	qos    byte
 	retain bool
 	ids    []uint32
-	owed   *owed // nil unless it is from a pool
+	owed   *owed            // nil unless it is from a pool
+	of     *engine.Interest // the shared subscription that it is of, where nothing is stored; nil unless it is of one
 }
 
 // Online reports whether the client is connected.
@@ -82,26 +94,56 @@ func (s *session) Online() bool {
 // online reports whether the client may be sent something: CONNACK is the first packet that it gets. The lock is held.
 func (s *session) online() bool { return s.conn != nil && !s.loading }
 
+// Left implements engine.Leaver.
+func (s *session) Left() bool { return s.left.Load() }
+
 // Released acknowledges a message that has waited.
 func (s *session) Released(b *engine.Batch, m *engine.Message, id uint16) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.acknowledge(b, m.QoS, id, packets.CodeSuccess)
+	if s = s.last(); s.waits(m, id) {
+		s.acknowledge(b, m.QoS, id, packets.CodeSuccess)
+	}
+	s.mu.Unlock()
+}
+
+// last returns the session that has this one's messages now, with its lock held.
+func (s *session) last() *session {
+	for {
+		s.mu.Lock()
+		heir := s.heir
+		if heir == nil {
+			return s
+		}
+		s.mu.Unlock()
+		s = heir
+	}
+}
+
+// waits reports whether a message that waited is the one of its identifier still. The lock is held.
+func (s *session) waits(m *engine.Message, id uint16) bool {
+	in := s.inbound[id]
+	return in.state == withheld && (m.QoS != 1 || in.sum == s.srv.sum(maphash.String(s.srv.seed, m.Topic.Name()), m.Payload))
+}
+
+// sum returns that of a message, by the one of its topic's name.
+func (srv *Server) sum(topic uint64, payload []byte) uint64 {
+	return 31*topic + maphash.Bytes(srv.seed, payload)
 }
 
 // acknowledge ends the wait of a message from the client with a code. The lock is
 // held.
 func (s *session) acknowledge(b *engine.Batch, qos byte, id uint16, code packets.Code) {
-	kind := packets.Puback
-	if qos == 2 && code.Code < packets.ErrUnspecifiedError.Code {
-		s.inbound[id] = received
+	kind, taken := packets.Puback, code.Code < packets.ErrUnspecifiedError.Code
+	if qos == 2 {
 		kind = packets.Pubrec
-	} else {
+	}
+	switch {
+	case qos == 2 && taken:
+		s.inbound[id] = inbound{state: received}
+	case taken && !s.online():
+		s.inbound[id] = inbound{unheard, s.inbound[id].sum}
+	default:
 		delete(s.inbound, id)
 		delete(s.numbers, id)
-		if qos == 2 {
-			kind = packets.Pubrec
-		}
 	}
 	if s.online() { // or it sends the message again
 		s.conn.ack(b, kind, id, code)
@@ -110,23 +152,24 @@ func (s *session) acknowledge(b *engine.Batch, qos byte, id uint16, code packets
 
 // Deliver takes a message for the client.
 func (s *session) Deliver(b *engine.Batch, m *engine.Message, t *engine.Target) {
-	s.deliver(b, m, min(m.QoS, t.QoS), m.Retain && (m.Stored || t.AsPublished), t.IDs)
+	s.deliver(b, m, queued{qos: min(m.QoS, t.QoS), retain: m.Retain && (m.Stored || t.AsPublished), ids: t.IDs, of: t.Of})
 }
 
-func (s *session) deliver(b *engine.Batch, m *engine.Message, qos byte, retain bool, ids []uint32) {
+// deliver takes a message as q says, without its copy.
+func (s *session) deliver(b *engine.Batch, m *engine.Message, q queued) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.has(m.Position) {
 		return
 	}
-	if qos == 0 {
+	if q.qos == 0 {
 		if !s.online() {
 			return
 		}
-		s.conn.publish(b, &outgoing{m: m, qos: 0, retain: retain, ids: ids})
+		s.conn.publish(b, &outgoing{m: m, qos: 0, retain: q.retain, ids: q.ids})
 		return
 	}
-	q := queued{kept: m.Keep(), qos: qos, retain: retain, ids: ids}
+	q.kept = m.Keep()
 	if s.online() && len(s.resend) == 0 && s.queue.n == 0 && s.inUse < s.window && s.send(b, q) {
 		return
 	}
@@ -331,19 +374,30 @@ func (s *session) release(b *engine.Batch, id uint16) {
 	s.conn.ack(b, packets.Pubrel, id, packets.CodeSuccess)
 }
 
-// forget gives up all messages to the client.
-func (s *session) forget() {
+// forget gives up all messages to the client. It returns those that other members of a shared subscription are to have, in order: of QoS 1
+// what the client has not acknowledged, of QoS 2 what it was not sent.
+func (s *session) forget() (left []queued) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.slots {
-		if s.slots[i].kept != nil {
-			s.slots[i].kept.Release()
+	slices.SortFunc(s.slots, func(a, b slot) int { return cmp.Compare(a.order, b.order) })
+	for _, at := range s.slots {
+		switch {
+		case at.kept == nil:
+		case at.of != nil && at.qos == 1:
+			left = append(left, at.queued)
+		default:
+			at.kept.Release()
 		}
 	}
 	s.slots, s.free, s.inUse, s.resend = nil, nil, 0, nil
 	for s.queue.n > 0 {
-		s.queue.pop().kept.Release()
+		if q := s.queue.pop(); q.of != nil {
+			left = append(left, q)
+		} else {
+			q.kept.Release()
+		}
 	}
+	return left
 }
 
 // backlog is a ring of messages that wait for the client.

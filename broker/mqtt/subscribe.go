@@ -75,7 +75,7 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 			ids = []uint32{r.s.ID}
 		}
 		c.srv.hub.Retained(c.batch, r.as, func(m *engine.Message) {
-			c.session.deliver(c.batch, m, min(m.QoS, r.s.QoS), true, ids)
+			c.session.deliver(c.batch, m, queued{qos: min(m.QoS, r.s.QoS), retain: true, ids: ids})
 		})
 	}
 	return nil

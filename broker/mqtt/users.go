@@ -3,6 +3,7 @@ package mqtt
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -70,9 +71,11 @@ func (srv *Server) Review() {
 		}
 	}
 	srv.mu.Unlock()
+	var kicking sync.WaitGroup
 	for _, c := range stale {
-		c.Kick(packets.ErrAdministrativeAction)
+		kicking.Go(func() { c.Kick(packets.ErrAdministrativeAction) })
 	}
+	kicking.Wait()
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	for _, s := range srv.sessions {
@@ -85,14 +88,16 @@ func (srv *Server) Review() {
 			srv.remove(s)
 			continue
 		}
-		for name, sub := range s.subs {
-			if _, filter, _ := splitShared(name); !who.MaySubscribe(filter) {
-				srv.hub.Unsubscribe(sub)
-				delete(s.subs, name)
-			}
-		}
-		if s.will != nil && !who.MayPublish(string(s.will.Topic)) {
-			s.will = nil
+		srv.restrict(s, who)
+	}
+}
+
+// restrict takes subscriptions from a session that nobody is connected to, which its user may not have. The server's lock is held.
+func (srv *Server) restrict(s *session, who *access.Identity) {
+	for name, sub := range s.subs {
+		if _, filter, _ := splitShared(name); !who.MaySubscribe(filter) {
+			srv.hub.Unsubscribe(sub)
+			delete(s.subs, name)
 		}
 	}
 }

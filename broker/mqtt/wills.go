@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,24 +28,32 @@ type will struct {
 	Retain     bool          `json:"retain,omitempty"`
 	// Origin is one of its own, by which the log takes it once, whatever node publishes it; 0 where it is not stored.
 	Origin uint64 `json:"origin,omitempty"`
+	// Owner is the user that it is of, empty if anonymous.
+	Owner string `json:"owner,omitempty"`
 
 	delay      time.Duration
 	connection string // whose will it is, as it is stored; empty if it is not
 }
 
-func willOf(pk *packets.Packet) *will {
+func willOf(pk *packets.Packet, owner string) *will {
 	p := &pk.Connect
 	if !p.WillFlag {
 		return nil
 	}
-	return &will{Topic: []byte(p.WillTopic), Payload: bytes.Clone(p.WillPayload), Properties: forwarded(&p.WillProperties),
+	return &will{Owner: owner, Topic: []byte(p.WillTopic), Payload: bytes.Clone(p.WillPayload), Properties: forwarded(&p.WillProperties),
 		Lasts: time.Duration(p.WillProperties.MessageExpiryInterval) * time.Second, QoS: p.WillQos, Retain: p.WillRetain,
 		delay: time.Duration(p.WillProperties.WillDelayInterval) * time.Second}
 }
 
-// publish publishes the will, and reports false where it is refused. from, which may be nil, is told what becomes of one of QoS 1 or 2.
+// publish publishes the will, and reports false where it is refused, also because its user has no right to it any more. from, which may be
+// nil, is told what becomes of one of QoS 1 or 2.
 func (w *will) publish(srv *Server, from engine.Source) bool {
 	t, err := srv.hub.Topic(w.Topic)
+	if err == nil && srv.users != nil {
+		if who := srv.users.Rights(w.Owner); who == nil || !who.MayPublish(t.Name()) {
+			err = packets.ErrNotAuthorized
+		}
+	}
 	if err != nil {
 		srv.refused.Add(1)
 		return false
@@ -128,29 +137,48 @@ func lastOf(w *backplane.Will) *will {
 
 // executor tells the backplane of a will that it is stored as a message, or is not to be.
 type executor struct {
-	done, failed func()
+	done   func()
+	failed func(error)
 }
 
 // Released implements engine.Source.
 func (e *executor) Released(*engine.Batch, *engine.Message, uint16) { e.done() }
 
 // Refused implements engine.Refusable.
-func (e *executor) Refused(*engine.Batch, *engine.Message, uint16, error) { e.failed() }
+func (e *executor) Refused(_ *engine.Batch, _ *engine.Message, _ uint16, err error) { e.failed(err) }
 
-// execute publishes the will of a client that was connected here.
+// execute publishes the will of a client that was connected here, later where no majority stores it now.
 func (srv *Server) execute(client string, w *will) {
 	if w.connection == "" {
 		w.publish(srv, nil)
 		return
 	}
-	done := func() { srv.plane.ForgetWill(client, w.connection) }
+	e := srv.executor(client, w)
 	if srv.plane.WillTaken(client, w.connection) { // the others could not hear this node, and have published it
-		done()
+		e.done()
 		return
 	}
-	if !w.publish(srv, &executor{done, done}) || w.QoS == 0 {
-		done()
+	if !w.publish(srv, e) || w.QoS == 0 {
+		e.done()
 	}
+}
+
+// executor returns who is told what becomes of the will of a client that was connected here.
+func (srv *Server) executor(client string, w *will) *executor {
+	done := func() { srv.plane.ForgetWill(client, w.connection) }
+	return &executor{done, func(err error) {
+		if !errors.Is(err, backplane.ErrNotStored) {
+			done()
+			return
+		}
+		time.AfterFunc(againTime, func() {
+			srv.mu.Lock()
+			defer srv.mu.Unlock()
+			if !srv.closing { // else it is stored, and another node publishes it
+				srv.serving.Go(func() { srv.execute(client, w) })
+			}
+		})
+	}}
 }
 
 // inherit publishes the will of a client whose node is gone, unless it is back elsewhere.
@@ -178,7 +206,7 @@ func (srv *Server) inherit(ctx context.Context, kept *backplane.Will) bool {
 		drop()
 		return true
 	}
-	return w.publish(srv, &executor{drop, func() { p.UndueWill(kept) }})
+	return w.publish(srv, &executor{drop, func(error) { p.UndueWill(kept) }})
 }
 
 // postponed is the delayed will of a session that is stored.

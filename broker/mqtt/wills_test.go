@@ -60,7 +60,7 @@ func TestWillOfDeadNode(t *testing.T) {
 	kept := func(id string, qos byte, delay uint32) *backplane.Will {
 		pk := packets.Packet{}
 		willing(id, qos, delay)(&pk)
-		w := willOf(&pk)
+		w := willOf(&pk, "")
 		w.Origin = 1 + uint64(len(id))
 		state, err := json.Marshal(w)
 		if err != nil {

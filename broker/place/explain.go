@@ -60,7 +60,7 @@ func (s *State) Explain(topic string) (*Explained, error) {
 	e.Groups = len(sizes)
 	d := s.distribution(topic, l)
 	if d == nil {
-		e.Reason = "it has no publishers yet"
+		e.Reason = fmt.Sprintf("it has no publishers yet: node %s has its bucket for what comes from elsewhere", s.Keeper(topic))
 		if len(l.nodes) == 0 {
 			e.Reason = "no node may hold anything: add one, or end the draining of one"
 		}

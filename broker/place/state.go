@@ -3,6 +3,7 @@ package place
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math"
 	"net"
@@ -429,6 +430,27 @@ func (s *State) Parts(topic string) (parts []Part, nowhere int, err error) {
 	}
 	slices.SortStableFunc(parts, func(a, b Part) int { return int(math.Copysign(1, b.Sending-a.Sending)) })
 	return parts, nowhere, nil
+}
+
+// Keeper returns the node that has the bucket of a topic while none of its publishers has a place; empty without nodes. Whoever knows the
+// state finds the same one, and another one only when that may hold nothing any more.
+func (s *State) Keeper(topic string) (keeper string) {
+	some := s.nodes()
+	if len(some) == 0 {
+		some = slices.DeleteFunc(slices.Sorted(maps.Keys(s.Nodes)), func(n string) bool { return s.Nodes[n].Down })
+	}
+	if len(some) == 0 {
+		some = slices.Sorted(maps.Keys(s.Nodes))
+	}
+	most := uint64(0)
+	for _, name := range some {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(topic + "\x00" + name)) // never fails
+		if sum := h.Sum64(); keeper == "" || sum > most {
+			keeper, most = name, sum
+		}
+	}
+	return keeper
 }
 
 // NodeState is a node in a list.

@@ -269,7 +269,7 @@ func TestExplain(t *testing.T) {
 	must(t, s.SetTopic("t", l))
 	e, err := s.Explain("t")
 	must(t, err)
-	if e.Reason != "it has no publishers yet" {
+	if !strings.HasPrefix(e.Reason, "it has no publishers yet: node ") {
 		t.Errorf("%s", e)
 	}
 	must(t, s.Join("t", joins(0, 1000, 25)...))
@@ -344,4 +344,33 @@ func FuzzUnpack(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The keeper of a topic is the same for all who know the state, and a node that may hold something while there is one.
+func TestKeeper(t *testing.T) {
+	s := cluster(t, 100, 100, 100)
+	held := map[string]int{}
+	for i := range 300 {
+		held[s.Keeper(fmt.Sprint("topic/", i))]++
+	}
+	for node, n := range held {
+		if n < 50 {
+			t.Errorf("%s keeps %d of 300 topics", node, n)
+		}
+	}
+	first := s.Keeper("t")
+	must(t, s.SetDown(first, true))
+	second := s.Keeper("t")
+	must(t, s.Drain(second, true))
+	third := s.Keeper("t")
+	if len(held) != 3 || first == second || second == third || first == third {
+		t.Errorf("%d nodes keep topics, and %s, %s and %s one after the other", len(held), first, second, third)
+	}
+	must(t, s.Drain(third, true))
+	if k := s.Keeper("t"); k == first || k == "" {
+		t.Errorf("with all others drained %q keeps it", k)
+	}
+	if k := (&State{}).Keeper("t"); k != "" {
+		t.Errorf("without nodes %q keeps it", k)
+	}
 }

@@ -3,6 +3,7 @@
 //
 //	place.State (JetStream KV) ──▶ every Node: does this one hold publishers of the topic?
 //	                                  yes ▶ engine.Hub.SetShare(r, b)     no ▶ sent on to a node that does
+//	                                  nobody does ▶ one of them keeps the bucket for what comes from elsewhere (place.State.Keeper)
 //	Node ── report: messages, backlog, grants it obeys ▶ leader: placement.Adaptor, one a topic
 //	Node ◀── grant: r, b, how long ──────────────────────┘
 //	Node ── this client belongs elsewhere ──▶ Move: Server Reference

@@ -50,7 +50,7 @@ type leader struct {
 	topics  map[string]*shared
 	counted *place.State                  // that shares is of, which looks at every publisher
 	shares  map[string]map[string]float64 // by topic and node
-	soon    bool                          // a topic has come to a node that has no grant of it
+	soon    bool                          // a topic has come to a node that has no grant of it, or a node has given its part up
 	mover   *mover
 }
 
@@ -87,13 +87,21 @@ func (l *leader) open(ctx context.Context, n *Node) (err error) {
 
 func (l *leader) stepTime() time.Duration { return l.n.cfg.Window / steps }
 
-// campaign begins to lead if no node leads: if the key was not renewed for leaseSteps steps.
+// lookTime bounds how long it may take to find out who leads, or to begin to.
+func (l *leader) lookTime() time.Duration { return max(l.stepTime(), time.Second/leaseSteps) }
+
+// campaign begins to lead if no node leads: if the key was not renewed for leaseSteps steps. A key that nobody answers for is taken all the same
+// then, which fails if it was renewed unseen. An attempt is short: where a server is stopped it waits for that one, while the others have found
+// another leader of the key.
 func (l *leader) campaign(ctx context.Context) {
-	var revision uint64
-	seen, at := uint64(0), live.Now()
+	var revision, seen uint64
+	var by string // who led when seen was stored
+	tried := false
+	at := live.Now()
 	for ctx.Err() == nil {
 		began := live.Now()
 		try, cancel := context.WithTimeout(ctx, max(leaseSteps*l.stepTime(), time.Second))
+		look, end := context.WithTimeout(try, l.lookTime())
 		if revision > 0 { // it leads
 			next, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), revision)
 			if err == nil {
@@ -104,22 +112,29 @@ func (l *leader) campaign(ctx context.Context) {
 				l.end()
 			}
 		} else {
-			switch e, err := l.kv.Get(try, leaderKey); {
+			e, err := l.kv.Get(look, leaderKey)
+			switch {
 			case errors.Is(err, jetstream.ErrKeyNotFound):
 				if r, err := l.kv.Create(try, leaderKey, []byte(l.n.cfg.Node)); err == nil {
 					revision = r
 					l.begin(r, began, "")
 				}
-			case err != nil:
-			case e.Revision() != seen:
-				seen, at = e.Revision(), live.Now()
-			case live.Now().Sub(at) > leaseSteps*l.stepTime():
-				if r, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), seen); err == nil {
-					revision = r
-					l.begin(r, began, string(e.Value()))
+			case err == nil && e.Revision() != seen && tried && string(e.Value()) == l.n.cfg.Node:
+				seen = e.Revision() // by an attempt that had no answer, so that nobody leads by it
+			case err == nil && e.Revision() != seen:
+				seen, by, at, tried = e.Revision(), string(e.Value()), live.Now(), false
+			case seen > 0 && live.Now().Sub(at) > leaseSteps*l.stepTime():
+				end()
+				look, end = context.WithTimeout(try, l.lookTime())
+				asked := live.Now()
+				tried = true
+				if r, err := l.kv.Update(look, leaderKey, []byte(l.n.cfg.Node), seen); err == nil {
+					revision, tried = r, false
+					l.begin(r, asked, by)
 				}
 			}
 		}
+		end()
 		cancel()
 		select {
 		case <-ctx.Done():
@@ -185,6 +200,7 @@ func (l *leader) reported(now mono.Time, data []byte) {
 			continue
 		}
 		if i := slices.Index(s.members, r.Node); i >= 0 {
+			l.soon = l.soon || o.Rate == 0
 			// Of an earlier time at the topic, which this leader may know nothing of, the node knows versions that it obeys no more.
 			if had := s.adaptor.Grant(i).Version; o.Version > had || o.Fresh && o.Version == had {
 				s.adaptor.Renew(i, o.Version)
@@ -210,6 +226,7 @@ func (l *leader) step(now mono.Time) {
 	l.n.mu.Lock()
 	state := l.n.state
 	l.n.mu.Unlock()
+	l.forget(now, state)
 	fell := map[string]bool{}
 	for node := range state.Nodes {
 		if fell[node] = l.n.witness.fallen(now, l.since, l.former(), node, l.heard[node], l.reports[node].Process); fell[node] && !l.fell[node] {
@@ -221,7 +238,11 @@ func (l *leader) step(now mono.Time) {
 	if l.counted != state {
 		l.counted, l.shares = state, map[string]map[string]float64{}
 		for topic := range state.Topics {
-			l.shares[topic] = sharesOf(state, topic)
+			shares := sharesOf(state, topic)
+			if keeper := state.Keeper(topic); len(shares) == 0 && keeper != "" {
+				shares[keeper] = 1
+			}
+			l.shares[topic] = shares
 		}
 	}
 	for topic, t := range state.Topics {
@@ -242,6 +263,16 @@ func (l *leader) step(now mono.Time) {
 	}
 	for node := range state.Nodes {
 		l.tell(now, node, term)
+	}
+}
+
+// forget leaves the parts of nodes that were removed to others, floors included, once they have been silent until their grants were over.
+func (l *leader) forget(now mono.Time, state *place.State) {
+	for node, heard := range l.heard {
+		if _, known := state.Nodes[node]; !known && now.Sub(heard) > 2*l.n.cfg.Window+2*l.stepTime() {
+			delete(l.heard, node)
+			delete(l.reports, node)
+		}
 	}
 }
 

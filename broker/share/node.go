@@ -196,8 +196,8 @@ func (n *Node) beat(ctx context.Context, heard <-chan *nats.Msg) {
 }
 
 // follow takes a state: which topics are here, and which publishers must move. It reports whether the leader should know at once, as a topic
-// has come here.
-func (n *Node) follow(s *place.State) (fresh bool) {
+// has come here or gone.
+func (n *Node) follow(s *place.State) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cfg.Down != nil {
@@ -220,6 +220,9 @@ func (n *Node) follow(s *place.State) (fresh bool) {
 			case h.bucket.Rate > 0 && !h.leaving:
 				h.leaving = true
 				n.hub.SetShare(topic, &engine.Share{})
+				if seen, _ := n.hub.Seen(topic); seen.Waiting == 0 { // the nodes that hold it now need not wait for the next step
+					h.bucket, h.leaving, news = placement.Bucket{}, false, true
+				}
 			}
 			continue
 		}
@@ -227,7 +230,7 @@ func (n *Node) follow(s *place.State) (fresh bool) {
 		switch {
 		case h == nil || h.bucket.Rate == 0:
 			h = &held{version: version(h), fresh: true, floor: whole.Split(reserve / float64(len(nodes)))}
-			n.shares[topic], fresh = h, true
+			n.shares[topic], news = h, true
 			n.obey(topic, h, h.floor, nil)
 		case h.leaving: // it comes back before what waited has gone
 			n.obey(topic, h, h.bucket, h.lease)
@@ -248,7 +251,7 @@ func (n *Node) follow(s *place.State) (fresh bool) {
 	n.witness.follow(slices.Sorted(maps.Keys(s.Nodes)))
 	n.missing(live.Now())
 	n.placeAll()
-	return fresh
+	return news
 }
 
 // down returns the nodes that are not heard, in order.
@@ -273,17 +276,16 @@ func version(h *held) uint64 {
 // got their first publisher, and no grant yet, share it. What comes there meanwhile waits.
 const reserve = 0.005
 
-// holders returns the nodes that hold publishers of a topic, in order.
+// holders returns the nodes that hold publishers of a topic, in order, or its keeper while no node does: what comes from others, which have
+// no place, needs a token, too.
 func holders(s *place.State, topic string) (nodes []string) {
-	parts, _, err := s.Parts(topic)
-	if err != nil {
-		return nil
+	if nodes = slices.Sorted(maps.Keys(sharesOf(s, topic))); len(nodes) > 0 {
+		return nodes
 	}
-	for _, p := range parts {
-		nodes = append(nodes, p.Node)
+	if keeper := s.Keeper(topic); keeper != "" {
+		return []string{keeper}
 	}
-	slices.Sort(nodes)
-	return nodes
+	return nil
 }
 
 // obey lets a bucket count, for as long as the lease lasts. The lock is held.

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { leaks.Verify(m) }
 type fakeHub struct {
 	mu       *sync.Mutex // of all hubs of a bed
 	shares   map[string]engine.Share
-	messages float64              // in each step
+	messages float64 // in each step
+	waiting  float64
 	p99      func() time.Duration // of processing; nil: 0
 }
 
@@ -47,7 +48,7 @@ func (h *fakeHub) SetShare(topic string, s *engine.Share) {
 func (h *fakeHub) Seen(string) (engine.Seen, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return engine.Seen{Messages: h.messages, Backlog: 1 + h.messages}, true
+	return engine.Seen{Messages: h.messages, Backlog: 1 + h.messages, Waiting: h.waiting}, true
 }
 
 func (h *fakeHub) Stats() []engine.Stats {
@@ -457,7 +458,7 @@ func migrates(t *testing.T) bool {
 // A node that loses its publishers while messages wait, and gets some back, has what it
 // had.
 func TestComesBack(t *testing.T) {
-	hub := &fakeHub{mu: &sync.Mutex{}, shares: map[string]engine.Share{}}
+	hub := &fakeHub{mu: &sync.Mutex{}, shares: map[string]engine.Share{}, waiting: 1}
 	n := NewNode(Config{Node: "n1", Holders: func(string, []string) {}, Move: func(string, string) bool { return false }}, hub, nil, nil, slog.New(slog.DiscardHandler))
 	at := func(node string) *place.State {
 		return &place.State{Nodes: map[string]place.Node{"n1": {Address: "h1", Capacity: 1}, "n2": {Address: "h2", Capacity: 1}},
@@ -756,20 +757,24 @@ func TestLeavesSlowly(t *testing.T) {
 		n.granted(now, fmt.Appendf(nil, `{"term":1,"process":%d,"at":%d,"grants":[{"topic":"t","version":%d,"rate":60,"burst":1,"lasts":%d,"floor_rate":2,"floor_burst":1}]}`, n.process, now, version, lasts))
 	}
 	n.follow(at("n1"))
-	grant(3, 50*time.Millisecond)
-	n.follow(at("n2"))
-	grant(4, time.Hour) // the leader hears that it obeys the third
 	topic, err := hub.Topic([]byte("t"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := hub.NewBatch()
-	time.Sleep(51 * time.Millisecond)
-	b.Begin(live.Now())
-	for range 600 { // ten seconds' worth
-		b.Publish(&engine.Message{Topic: topic, Payload: []byte("x"), Expires: mono.Never}, 0)
+	send := func() {
+		b.Begin(live.Now())
+		for range 600 { // ten seconds' worth
+			b.Publish(&engine.Message{Topic: topic, Payload: []byte("x"), Expires: mono.Never}, 0)
+		}
+		b.End()
 	}
-	b.End()
+	send()
+	grant(3, 50*time.Millisecond)
+	n.follow(at("n2"))
+	grant(4, time.Hour) // the leader hears that it obeys the third
+	time.Sleep(51 * time.Millisecond)
+	send()
 	if got := hub.Stats()[0].Limit.Rate; got != 60 {
 		t.Errorf("what waits goes at %v, want at the 60 that it had", got)
 	}

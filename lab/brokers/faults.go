@@ -117,11 +117,14 @@ func runFaults(ctx context.Context, o experiment.Options) (*experiment.Result, e
 	if err != nil {
 		return nil, err
 	}
-	unheard, again := p.executed(ctx)
+	unheard, again, missed := p.executed(ctx)
 	r := &experiment.Result{Quick: o.Quick, Table: []*table.Table{t}}
 	r.Notes = append(r.Notes, fmt.Sprintf("%d messages were acknowledged; %d came more than once, as QoS 1 allows", acknowledged, twice))
 	if len(unheard)+len(again) > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("wills that never came: %s; that came more than once: %s", strings.Join(unheard, "; "), strings.Join(again, "; ")))
+	}
+	if len(missed) > 0 {
+		r.Notes = append(r.Notes, "wills of QoS 0 that did not come, and that nobody owes to a client that is cut off: "+strings.Join(missed, "; "))
 	}
 	r.Ceiling("acknowledged messages that were lost", "", 0, 0, float64(lost))
 	r.Ceiling("acknowledged messages that no member got", "", 0, 0, float64(unworked))

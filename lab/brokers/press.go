@@ -27,8 +27,9 @@ type press struct {
 	got          map[string]int // by the subscriber
 	worked       map[string]int // by members of the shared subscription
 	inherited    map[string]int // wills, by the heir
-	wills        []string       // of clients whose node was killed
-	last         time.Time      // of an acknowledgement
+	wills        []mortal
+	cutOff       []time.Time // when the heir lost its connection
+	last         time.Time   // of an acknowledgement
 	gap          time.Duration
 	mark         int // acknowledged when the fault at hand began
 	since        time.Time
@@ -83,7 +84,7 @@ func (p *press) start(ctx context.Context) error {
 }
 
 // connect connects a client to one of the nodes, beginning with a number: a subscriber, whose messages are counted, or without got a publisher.
-func (p *press) connect(ctx context.Context, id string, first int, got map[string]int) (*autopaho.ConnectionManager, error) {
+func (p *press) connect(ctx context.Context, id string, first int, got map[string]int, change ...func(*autopaho.ClientConfig)) (*autopaho.ConnectionManager, error) {
 	cfg := autopaho.ClientConfig{KeepAlive: 5, SessionExpiryInterval: 600, ConnectTimeout: 5 * time.Second, ReconnectBackoff: autopaho.NewConstantBackoff(100 * time.Millisecond),
 		ClientConfig: paho.ClientConfig{ClientID: id, PacketTimeout: answerTime, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 			func(m paho.PublishReceived) (bool, error) { p.came(got, string(m.Packet.Payload)); return true, nil }}}}
@@ -92,6 +93,9 @@ func (p *press) connect(ctx context.Context, id string, first int, got map[strin
 	}
 	if got == nil {
 		client.Follow(&cfg, client.Says{})
+	}
+	for _, f := range change {
+		f(&cfg)
 	}
 	c, err := autopaho.NewConnection(ctx, cfg)
 	if err != nil {
