@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -32,12 +33,12 @@ func TestUnsendableRequests(t *testing.T) {
 // What a client asks for that an upstream of HTTP/2 cannot be told is no failure of the upstream.
 func TestUnsendableRequestsOverHTTP2(t *testing.T) {
 	seen := make(chan string, 10)
-	back, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		seen <- r.Header.Get("Upgrade")
-	}))
-	back.MaxHeaderBytes = 8 << 10
-	p := start(t, to("h2c://"+addr))
+	back := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Upgrade") }))
+	back.Config.MaxHeaderBytes, back.Config.Protocols = 8<<10, new(http.Protocols)
+	back.Config.Protocols.SetUnencryptedHTTP2(true)
+	back.Start()
+	defer back.Close()
+	p := start(t, to("h2c://"+back.Listener.Addr().String()))
 	if _, text := get(t, client(t, 1, nil), p.url); text != "" { // and with it comes how much the server takes
 		t.Errorf("%q", text)
 	}
