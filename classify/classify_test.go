@@ -64,36 +64,36 @@ func TestRules(t *testing.T) {
 		f    Facts
 		want Result
 	}{
-		{"nothing", Facts{}, Result{rest, time.Second, -1, 0, Use{}, false}},
+		{"nothing", Facts{}, Result{rest, time.Second, -1, 0, Use{}, false, Places{}}},
 		// What strangers claim counts for nothing, what friends claim comes first.
-		{"a stranger's tags", Facts{Claims: claims}, Result{rest, time.Second, -1, 0, Use{}, false}},
-		{"a friend's tags", Facts{Claims: claims, Trusted: true}, Result{claims, time.Second, 0, 0, Use{}, false}},
-		{"a friend's tags before paths", Facts{Claims: Rank{Workflow: "search"}, Trusted: true, Method: "POST", Path: "/checkout/"}, Result{Rank{"search", 0, 5}, 0, 0, 0, Use{}, false}},
-		{"a friend without tags", Facts{Trusted: true, Method: "POST", Path: "/checkout/"}, Result{Rank{"checkout", work.Interactive, 1}, 300 * time.Millisecond, 1, 0, Use{}, false}},
-		{"path", Facts{Method: "PUT", Path: "/checkout/7"}, Result{Rank{"checkout", work.Interactive, 1}, 300 * time.Millisecond, 1, 0, Use{}, false}},
-		{"path with a star", Facts{Method: "POST", Path: "/users/7/cart"}, Result{Rank{"checkout", work.Interactive, 1}, 300 * time.Millisecond, 1, 0, Use{}, false}},
-		{"another method", Facts{Method: "GET", Path: "/checkout/7"}, Result{rest, time.Second, -1, 0, Use{}, false}},
-		{"another path", Facts{Method: "POST", Path: "/users/7/8/cart"}, Result{rest, time.Second, -1, 0, Use{}, false}},
-		{"a header that is there", Facts{Header: head("X-Bot", "")}, Result{Rank{"", 0, 127}, time.Second, 2, 0, Use{}, true}},
-		{"a header's value", Facts{Header: head("User-Agent", "curl")}, Result{Rank{"", 0, 127}, time.Second, 2, 0, Use{}, true}},
-		{"another value", Facts{Header: head("User-Agent", "curl/8")}, Result{rest, time.Second, -1, 0, Use{}, false}},
-		{"the value twice", Facts{Header: head("User-Agent", "curl", "User-Agent", "curl")}, Result{rest, time.Second, -1, 0, Use{}, false}},
-		{"gRPC's spelling", Facts{Header: head("x-bot", "1"), Lower: true}, Result{Rank{"", 0, 127}, time.Second, 2, 0, Use{}, true}},
-		{"host", Facts{Host: "Search.Example.com:8080"}, Result{Rank{"search", 0, 5}, 50 * time.Millisecond, 3, 20 * time.Millisecond, Use{}, false}},
-		{"a host below", Facts{Host: "a.b.search.example.com."}, Result{Rank{"search", 0, 5}, 50 * time.Millisecond, 3, 20 * time.Millisecond, Use{}, false}},
-		{"a host that ends alike", Facts{Host: "research.example.com"}, Result{rest, time.Second, -1, 0, Use{}, false}},
-		{"peer", Facts{Peer: netip.MustParseAddr("10.1.2.3")}, Result{Rank{"", work.Interactive, 9}, time.Second, 4, 0, Use{}, true}},
-		{"peer of IPv6", Facts{Peer: netip.MustParseAddr("fd00::1")}, Result{Rank{"", work.Interactive, 9}, time.Second, 4, 0, Use{}, true}},
-		{"a rule that believes", Facts{Header: head("X-Partner", "1"), Claims: Rank{"acme", work.Interactive, 3}}, Result{Rank{"acme", work.Interactive, 3}, 0, 5, 0, Use{}, false}},
+		{"a stranger's tags", Facts{Claims: claims}, Result{rest, time.Second, -1, 0, Use{}, false, Places{}}},
+		{"a friend's tags", Facts{Claims: claims, Trusted: true}, Result{claims, time.Second, 0, 0, Use{}, false, Places{}}},
+		{"a friend's tags before paths", Facts{Claims: Rank{Workflow: "search"}, Trusted: true, Method: "POST", Path: "/checkout/"}, Result{Rank{"search", 0, 5}, 0, 0, 0, Use{}, false, Places{}}},
+		{"a friend without tags", Facts{Trusted: true, Method: "POST", Path: "/checkout/"}, Result{Rank{"checkout", work.Interactive, 1}, 300 * time.Millisecond, 1, 0, Use{}, false, Places{}}},
+		{"path", Facts{Method: "PUT", Path: "/checkout/7"}, Result{Rank{"checkout", work.Interactive, 1}, 300 * time.Millisecond, 1, 0, Use{}, false, Places{}}},
+		{"path with a star", Facts{Method: "POST", Path: "/users/7/cart"}, Result{Rank{"checkout", work.Interactive, 1}, 300 * time.Millisecond, 1, 0, Use{}, false, Places{}}},
+		{"another method", Facts{Method: "GET", Path: "/checkout/7"}, Result{rest, time.Second, -1, 0, Use{}, false, Places{}}},
+		{"another path", Facts{Method: "POST", Path: "/users/7/8/cart"}, Result{rest, time.Second, -1, 0, Use{}, false, Places{}}},
+		{"a header that is there", Facts{Header: head("X-Bot", "")}, Result{Rank{"", 0, 127}, time.Second, 2, 0, Use{}, true, Places{}}},
+		{"a header's value", Facts{Header: head("User-Agent", "curl")}, Result{Rank{"", 0, 127}, time.Second, 2, 0, Use{}, true, Places{}}},
+		{"another value", Facts{Header: head("User-Agent", "curl/8")}, Result{rest, time.Second, -1, 0, Use{}, false, Places{}}},
+		{"the value twice", Facts{Header: head("User-Agent", "curl", "User-Agent", "curl")}, Result{rest, time.Second, -1, 0, Use{}, false, Places{}}},
+		{"gRPC's spelling", Facts{Header: head("x-bot", "1"), Lower: true}, Result{Rank{"", 0, 127}, time.Second, 2, 0, Use{}, true, Places{}}},
+		{"host", Facts{Host: "Search.Example.com:8080"}, Result{Rank{"search", 0, 5}, 50 * time.Millisecond, 3, 20 * time.Millisecond, Use{}, false, Places{}}},
+		{"a host below", Facts{Host: "a.b.search.example.com."}, Result{Rank{"search", 0, 5}, 50 * time.Millisecond, 3, 20 * time.Millisecond, Use{}, false, Places{}}},
+		{"a host that ends alike", Facts{Host: "research.example.com"}, Result{rest, time.Second, -1, 0, Use{}, false, Places{}}},
+		{"peer", Facts{Peer: netip.MustParseAddr("10.1.2.3")}, Result{Rank{"", work.Interactive, 9}, time.Second, 4, 0, Use{}, true, Places{}}},
+		{"peer of IPv6", Facts{Peer: netip.MustParseAddr("fd00::1")}, Result{Rank{"", work.Interactive, 9}, time.Second, 4, 0, Use{}, true, Places{}}},
+		{"a rule that believes", Facts{Header: head("X-Partner", "1"), Claims: Rank{"acme", work.Interactive, 3}}, Result{Rank{"acme", work.Interactive, 3}, 0, 5, 0, Use{}, false, Places{}}},
 		// A rule that believes does not make room for names that nobody listed.
-		{"a rule that believes, unlisted", Facts{Header: head("X-Partner", "1"), Claims: claims}, Result{Rank{"", work.Interactive, 3}, time.Second, 5, 0, Use{}, false}},
-		{"tenant", Facts{Header: head("X-Tenant", "acme")}, Result{Rank{"acme", 0, 0}, 0, 6, 0, Use{}, false}},
-		{"a tenant's own tags", Facts{Header: head("X-Tenant", "acme"), Claims: claims}, Result{Rank{"acme", 0, 0}, 0, 6, 0, Use{}, false}},
-		{"unknown tenant", Facts{Header: head("X-Tenant", "who")}, Result{rest, time.Second, 6, 0, Use{}, false}},
-		{"two tenants", Facts{Header: head("X-Tenant", "acme", "X-Tenant", "search")}, Result{rest, time.Second, 6, 0, Use{}, false}},
-		{"no name", Facts{Header: head("X-Tenant", "a b")}, Result{rest, time.Second, 6, 0, Use{}, false}},
-		{"a very long name", Facts{Header: head("X-Tenant", strings.Repeat("a", 65))}, Result{rest, time.Second, 6, 0, Use{}, false}},
-		{"the default by name", Facts{Header: head("X-Tenant", "default")}, Result{rest, time.Second, 6, 0, Use{}, false}},
+		{"a rule that believes, unlisted", Facts{Header: head("X-Partner", "1"), Claims: claims}, Result{Rank{"", work.Interactive, 3}, time.Second, 5, 0, Use{}, false, Places{}}},
+		{"tenant", Facts{Header: head("X-Tenant", "acme")}, Result{Rank{"acme", 0, 0}, 0, 6, 0, Use{}, false, Places{}}},
+		{"a tenant's own tags", Facts{Header: head("X-Tenant", "acme"), Claims: claims}, Result{Rank{"acme", 0, 0}, 0, 6, 0, Use{}, false, Places{}}},
+		{"unknown tenant", Facts{Header: head("X-Tenant", "who")}, Result{rest, time.Second, 6, 0, Use{}, false, Places{}}},
+		{"two tenants", Facts{Header: head("X-Tenant", "acme", "X-Tenant", "search")}, Result{rest, time.Second, 6, 0, Use{}, false, Places{}}},
+		{"no name", Facts{Header: head("X-Tenant", "a b")}, Result{rest, time.Second, 6, 0, Use{}, false, Places{}}},
+		{"a very long name", Facts{Header: head("X-Tenant", strings.Repeat("a", 65))}, Result{rest, time.Second, 6, 0, Use{}, false, Places{}}},
+		{"the default by name", Facts{Header: head("X-Tenant", "default")}, Result{rest, time.Second, 6, 0, Use{}, false, Places{}}},
 	} {
 		if got := rules.Classify(0, &test.f, nil); got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
@@ -133,7 +133,7 @@ func TestNames(t *testing.T) {
 	}
 	// With room, an unlisted tenant is told apart, and has the default's terms.
 	f := Facts{Header: map[string][]string{"X-Tenant": {"who"}}}
-	if got, want := compile(t, shop()).Classify(0, &f, NewNames(1)), (Result{Rank{"who", 0, 9}, time.Second, 6, 0, Use{}, false}); got != want {
+	if got, want := compile(t, shop()).Classify(0, &f, NewNames(1)), (Result{Rank{"who", 0, 9}, time.Second, 6, 0, Use{}, false, Places{}}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

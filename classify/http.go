@@ -164,7 +164,10 @@ func (r *Rules) lower(a, b Result) Result {
 	}
 	out.Use.NoCancel = a.Use.NoCancel || b.Use.NoCancel
 	if out.Use.AtOnce = a.Use.AtOnce; b.Use.AtOnce > 0 && (a.Use.AtOnce == 0 || b.Use.AtOnce < a.Use.AtOnce) {
-		out.Use.AtOnce, out.Rule = b.Use.AtOnce, b.Rule
+		out.Use.AtOnce = b.Use.AtOnce
+	}
+	for i := range out.Bound {
+		out.Bound[i] = a.Bound[i] | b.Bound[i]
 	}
 	return out
 }

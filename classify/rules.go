@@ -46,8 +46,8 @@ type Result struct {
 	// Deadline is the time from the arrival after which the answer is useless, for
 	// a request that brought none; 0 is none.
 	Deadline time.Duration
-	// Rule is the place of the rule that matched, -1 if none did. Of a path that servers read in several ways it is that of
-	// the rule that Use.AtOnce is of, or else one of those that matched.
+	// Rule is the place of the rule that matched, -1 if none did; of a path that servers read in several ways that of one of
+	// those that did.
 	Rule int
 	// Objective is that of the rule that matched, 0 if it has none, and Use what that rule
 	// says of the server: see Set.
@@ -55,7 +55,16 @@ type Result struct {
 	Use       Use
 	// Ruled says that a rule set the class.
 	Ruled bool
+	// Bound are the rules that matched and have a Use.AtOnce, which the request counts with: several if servers read its path
+	// in several ways. Use.AtOnce is the smallest.
+	Bound Places
 }
+
+// Places is a set of rules, by their places.
+type Places [MaxRules / 64]uint64
+
+// Has reports whether the rule in that place, from 0 to MaxRules-1, is one of them.
+func (p *Places) Has(rule int) bool { return p[rule/64]>>(rule%64)&1 != 0 }
 
 // Rules is a compiled Config. It never changes, so its methods may be called at
 // once from any goroutine.
@@ -212,6 +221,9 @@ func (r *Rules) by(rule int, now mono.Time, f *Facts, names *Names) Result {
 		out.Deadline = set.Deadline
 	}
 	out.Objective, out.Use = set.Objective, set.Use
+	if set.Use.AtOnce > 0 {
+		out.Bound[rule/64] |= 1 << (rule % 64)
+	}
 	return out
 }
 

@@ -220,6 +220,41 @@ func TestFilesThatAreNamed(t *testing.T) {
 	}
 }
 
+// Logs can be written only where there is a directory.
+func TestLogsWithoutADirectory(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.yaml")
+	write(t, path, "slo: 1s\nlisten: ':0'\nupstreams: http://x\naccess_log: no/access.jsonl\nculprit: {audit: "+dir+"}\n")
+	_, err := Load(path)
+	if got := mistakes(t, err); len(got) != 2 || !strings.Contains(got[0].Error(), "access_log") || !strings.Contains(got[1].Error(), "culprit.audit") {
+		t.Errorf("mistakes: %v", err)
+	}
+	write(t, path, "slo: 1s\nlisten: ':0'\nupstreams: http://x\naccess_log: access.jsonl\nculprit: {audit: audit.jsonl}\n")
+	if _, err := Load(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// Bounds that can be lifted are, by a word, as 0 is the default.
+func TestNever(t *testing.T) {
+	f, err := Decode("f", []byte("slo: 1s\nlisten: :0\nupstreams: http://x\nlimits: {body_rate: never, body_buffer: never, retries: never}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := f.Proxy.WithDefaults().Limits; l.BodyRate >= 0 || l.BodyBuffer >= 0 || l.Retries >= 0 {
+		t.Errorf("%+v, expected negative values", l)
+	}
+}
+
+// A network of IPv4 that is written as one of IPv6 is that of IPv4, as addresses of connections are.
+func TestMappedNetworks(t *testing.T) {
+	for text, want := range map[string]string{"::ffff:10.1.2.3": "10.1.2.3/32", "::ffff:10.1.2.3/104": "10.0.0.0/8", "::/0": "::/0", "fd00::1/8": "fd00::/8"} {
+		if got, err := ParseNetwork(text); err != nil || got.String() != want {
+			t.Errorf("%s is %v, %v, expected %s", text, got, err, want)
+		}
+	}
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	// As editors and orchestrators do: a new file, moved into place.

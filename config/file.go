@@ -256,15 +256,15 @@ func (d *decoder) limits(n node, l *proxy.Limits) {
 		"header":             func(n node) { d.Integer(n, &l.Header) },
 		"header_timeout":     func(n node) { d.Duration(n, &l.HeaderTimeout) },
 		"body_timeout":       func(n node) { d.Duration(n, &l.BodyTimeout) },
-		"body_buffer":        func(n node) { d.Integer(n, &l.BodyBuffer) },
-		"body_rate":          func(n node) { d.Integer(n, &l.BodyRate) },
+		"body_buffer":        func(n node) { d.orNever(n, &l.BodyBuffer) },
+		"body_rate":          func(n node) { d.orNever(n, &l.BodyRate) },
 		"send_timeout":       func(n node) { d.Duration(n, &l.SendTimeout) },
 		"idle_timeout":       func(n node) { d.Duration(n, &l.IdleTimeout) },
 		"streams":            func(n node) { d.Integer(n, &l.Streams) },
 		"connect":            func(n node) { d.Duration(n, &l.Connect) },
 		"response":           func(n node) { d.Duration(n, &l.Response) },
 		"away":               func(n node) { d.Integer(n, &l.Away) },
-		"retries":            func(n node) { d.failures(n, &l.Retries) },
+		"retries":            func(n node) { d.orNever(n, &l.Retries) },
 		"answer_header":      func(n node) { d.Integer(n, &l.AnswerHeader) },
 	})
 }
@@ -350,11 +350,15 @@ func (d *decoder) network(n node) netip.Prefix {
 // network of that one address.
 func ParseNetwork(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
+		a = a.Unmap()
 		return netip.PrefixFrom(a.WithZone(""), a.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("%q is not a network, expected for example 10.0.0.0/8 or 192.0.2.1", s)
+	}
+	if p.Addr().Is4In6() && p.Bits() >= 96 { // connections of IPv4 are compared as such
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
 	return p.Masked(), nil
 }

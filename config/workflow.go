@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/proxy"
 )
 
-// failures decodes a number, or never.
-func (d *decoder) failures(n node, to *int) {
+// orNever decodes a number, or never, which is negative in the configuration.
+func (d *decoder) orNever(n node, to *int) {
 	if s, ok := n.Word(); ok {
 		if s == "never" {
 			*to = -1

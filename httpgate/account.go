@@ -257,6 +257,7 @@ type Target struct {
 	next   http.Handler
 	closed atomic.Bool
 	first  answersFirst
+	aside  aside
 }
 
 // NewTarget returns a target. Where next does its work in this process, call

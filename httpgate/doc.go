@@ -38,7 +38,8 @@
 // for its slot once the body has ended, or as much of it has come as is gathered of any body,
 // or the first message of a gRPC call. A client that stops before that for [Patience].Blocked,
 // or says nothing for StreamAfter, has no slot until it goes on: a call with its next message,
-// any other request at the end of its body. A body that is cut off or malformed before that is answered
+// any other request at the end of its body. Requests of such clients go on in turn, with half of the free slots for the moment
+// in which the handler begins; one whose client goes on before its turn waits for the end of its body instead. A body that is cut off or malformed before that is answered
 // 400 without a slot. A body that is too long to be read first gives the
 // slot back while its client is slow, and so does an answer that its client does not take: see
 // [Patience].

@@ -21,9 +21,11 @@ type early struct {
 	// reader meets the end.
 	request, own *http.Request
 
-	quiet bool  // the client had stopped when the wait was over
-	whole bool  // the end came
-	foul  error // the body is cut off or malformed: no end will come
+	quiet bool        // the client had stopped when the wait was over
+	begun *time.Timer // ends the turn that it had then, see aside; nil: it had none
+	ends  func()      // what begun calls
+	whole bool        // the end came
+	foul  error       // the body is cut off or malformed: no end will come
 
 	envelopes bool          // what comes is messages of gRPC, or such
 	most      int           // bytes that are awaited
@@ -53,7 +55,8 @@ const (
 // await waits for what comes first of r's body of unknown length: for its end, for as much as is
 // gathered of any body, or for the first message of a call of gRPC, which may be half of a two-way
 // stream. It waits for no longer than a stream may be silent that holds a slot, and once
-// something came, for a pause of Patience.Blocked. It returns nil where it did not wait. A body that ends in an error meanwhile is foul: its request needs no slot.
+// something came, for a pause of Patience.Blocked; then for its turn among those that stopped, as long again at most. It returns
+// nil where it did not wait. A body that ends in an error meanwhile is foul: its request needs no slot.
 func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early {
 	if r.ContentLength >= 0 || r.Body == nil || r.Body == http.NoBody || h.streamAfter <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
 		return nil
@@ -75,6 +78,14 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 	}
 	timer := time.NewTimer(h.streamAfter)
 	defer timer.Stop()
+	var turn chan struct{} // in the line of those that stopped; nil: it is not there
+	leave := func() {
+		if turn != nil && !t.aside.quit(turn) {
+			t.aside.begun(t.gate)
+		}
+		turn = nil
+	}
+	defer leave()
 	ended := ctx.Done()
 	for end := time.Now().Add(h.streamAfter); ; {
 		select {
@@ -86,16 +97,41 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 				}
 				return e
 			}
-			timer.Reset(min(pause, time.Until(end)))
+			if left := time.Until(end); turn == nil || left > 0 { // else it has had its time, and keeps its place
+				leave()
+				timer.Reset(min(pause, left))
+			}
 		case <-ended:
 			if r.Context().Err() == nil {
 				return e // its time is over
 			}
 			ended = nil // net/http ends the context when a read fails, which then returns
-		case <-timer.C:
-			e.quiet = true
+		case <-turn:
+			turn = nil
+			e.goes(t)
 			return e
+		case <-timer.C:
+			if turn != nil { // for long enough
+				e.quiet = true
+				return e
+			}
+			turn = t.aside.enter(t.gate)
+			timer.Reset(h.streamAfter)
 		}
+	}
+}
+
+// goes notes that it is the request's turn among those whose clients have stopped.
+func (e *early) goes(t *Target) {
+	e.quiet, e.ends = true, func() { t.aside.begun(t.gate) }
+	e.begun = time.AfterFunc(beginsWithin, e.ends)
+}
+
+// begins lets the next of those go whose clients have stopped: this one needs its slot no more. Further calls do nothing. e may
+// be nil.
+func (e *early) begins() {
+	if e != nil && e.begun != nil && e.begun.Stop() {
+		e.ends()
 	}
 }
 
@@ -220,6 +256,7 @@ func (e *early) Close() (err error) {
 // done is called when the request was answered: nobody reads the body any more then. Over HTTP/1 bodies cannot be
 // closed while somebody reads; over HTTP/2 the server closes them, but not before the client has taken the answer.
 func (e *early) done(w http.ResponseWriter, r *http.Request) {
+	e.begins()
 	e.mu.Lock()
 	ended := e.ended
 	e.free()

@@ -109,6 +109,15 @@ func (h *handler) refuseBody(w http.ResponseWriter, r *http.Request, err error) 
 	Problem(w, r, code, title)
 }
 
+// awaitRest bounds how long the server of HTTP/1 waits for the rest of the body of a request that was refused: it reads up to 256
+// KiB of that, before the answer leaves, for as long as the client takes.
+func (h *handler) awaitRest(w http.ResponseWriter, r *http.Request) {
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	if h.patience.Silence > 0 && r.ProtoMajor == 1 && r.ContentLength != 0 && (server == nil || server.ReadTimeout == 0) {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience.Silence))
+	}
+}
+
 // read reads as much of a body, to its end if that is all of it. It must come at the least rate.
 func (h *handler) read(w http.ResponseWriter, r *http.Request, size int, whole bool) ([]byte, error) {
 	control := http.NewResponseController(w)

@@ -112,6 +112,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 func (h *handler) turnAway(rw http.ResponseWriter, r *http.Request, grpc bool) {
 	refusal := &live.Refusal{Reason: work.Draining, Pushback: time.Second}
 	h.refuse(rw, r, refusal, answer(refusal, wire.Grant{}, false), 0, grpc)
+	h.awaitRest(rw, r)
 }
 
 // passes reports whether r is served without a ticket: the gate's mode is Off, nobody is told of the end, and
@@ -180,6 +181,9 @@ func (h *handler) admit(w *writer, r *http.Request, from *conn, tags *wire.Tags,
 	if err := t.gate.Admit(in, request, &in.ticket); err != nil {
 		spanevent.Refused(ctx, err)
 		w.refuse(r, err)
+		if _, awaited := body.(*early); !awaited && !w.whole {
+			h.awaitRest(w.ResponseWriter, r)
+		}
 		if tell != nil {
 			tell(w.refused(err, arrived))
 		}

@@ -42,8 +42,10 @@ func (w *writer) watchStream(ctx context.Context, r *http.Request, request live.
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.quiet != nil && s.quiet.dry() {
+		quiet := s.quiet
 		s.quiet = nil
 		s.away()
+		quiet.begins()
 	}
 	s.begin()
 	s.timer.Reset(s.after)

@@ -21,6 +21,7 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/slots"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -438,5 +439,43 @@ func TestAnswersFirstForgets(t *testing.T) {
 	}
 	if a.note(now, kind(mostFirst)); !a.has(now, kind(mostFirst)) || len(a.until) != 1 {
 		t.Errorf("%d kinds after all others ended, expected one", len(a.until))
+	}
+}
+
+// Where there is no memory for bodies, a client that is slow with one holds a slot for no time at all.
+func TestSlowBodiesWithoutMemoryHoldNoSlot(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	s := serve(t, Handler(gate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}), Patient(Patience{Blocked: time.Hour})))
+	s.Server.Handler.(*handler).gathering.Store(mostGathered)
+	slow := begin(t, s.url, 10, false)
+	eventually(t, "its slot to be given back", func() bool { return gate.Stats().Served[work.Released] == 1 })
+	resp, err := (&http.Client{Transport: base(t, 1)}).Get(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if status, got := slow.finish(); status != 200 || got != fmt.Sprint(10, nil) {
+		t.Errorf("%d %q", status, got)
+	}
+}
+
+// A refused upload whose client stops is answered all the same, and its connection ends.
+func TestRefusedUploadsThatStop(t *testing.T) {
+	gate := newGate(t, oneSlot(), nil)
+	s := serve(t, Handler(gate, text("x"), Patient(Patience{Gather: 1000, Silence: 50 * time.Millisecond})))
+	c, br := raw(t, s)
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: 200000\r\n\r\n%s", field, wire.Header(wire.Tags{Budget: 1}.Append(nil)), strings.Repeat("x", 2000))
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); resp.StatusCode != http.StatusGatewayTimeout || err != nil {
+		t.Errorf("%s, %v", resp.Status, err)
+	}
+	if _, err := br.ReadByte(); err != io.EOF {
+		t.Errorf("%v, expected the end of the connection", err)
 	}
 }

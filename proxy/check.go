@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func (c Check) check(wrong func(field, value, want string), field string) {
 	case len(c.Service) > 256:
 		wrong(field+".service", quote(c.Service), "at most 256 bytes")
 	}
-	if c.Path != "" && (!strings.HasPrefix(c.Path, "/") || len(c.Path) > 256 || strings.ContainsAny(c.Path, " \r\n\x00#")) {
+	if _, err := url.ParseRequestURI(c.Path); c.Path != "" && (err != nil || c.Path[0] != '/' || len(c.Path) > 256 || strings.ContainsAny(c.Path, " #")) {
 		wrong(field+".path", quote(c.Path), "a path of at most 256 bytes that begins with a slash, for example /healthz")
 	}
 	for _, d := range [...]struct {
@@ -161,9 +162,7 @@ func (u *upstream) ask(ctx context.Context, c *Check) error {
 	if c.GRPC {
 		return u.askGRPC(ctx, c.Service)
 	}
-	at := *u.url
-	at.Path, at.RawQuery, _ = strings.Cut(strings.TrimSuffix(at.Path, "/")+c.Path, "?")
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(u.url.String(), "/")+c.Path, nil)
 	if err != nil {
 		return err
 	}

@@ -136,6 +136,7 @@ func TestMistakesInChecks(t *testing.T) {
 		{Health{Ready: -1}, "health.ready"},
 		{Health{Check: Check{Interval: time.Second}}, "health.check.path"},
 		{Health{Check: Check{Path: "well"}}, "health.check.path"},
+		{Health{Check: Check{Path: "/a%zz"}}, "health.check.path"},
 		{Health{Check: Check{Path: "/", GRPC: true}}, "health.check.path"},
 		{Health{Check: Check{Path: "/", Service: "x"}}, "health.check.service"},
 		{Health{Ready: 1, Check: Check{GRPC: true, Service: "x"}}, ""},
@@ -207,5 +208,23 @@ func TestChecksOfGRPC(t *testing.T) {
 		eventually(t, "the server to be back", func() bool { return !ups[0].health.isOut.Load() })
 		server.Stop()
 		await.Value(t, done, "the server to stop")
+	}
+}
+
+// What is asked for is the path as it is configured, with what is encoded in it.
+func TestCheckPathsAreAskedForAsTheyAre(t *testing.T) {
+	const path = "/well/a%20b%2Fc?q=%20d"
+	asked := make(chan string, 100)
+	_, addr := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- r.RequestURI:
+		default:
+		}
+	}))
+	cfg := to("http://" + addr + "/base/")
+	cfg.Health.Check = Check{Path: path, Interval: 10 * time.Millisecond}
+	start(t, cfg)
+	if got := await.Value(t, asked, "a check"); got != "/base"+path {
+		t.Errorf("%s is asked for, expected /base%s", got, path)
 	}
 }

@@ -361,6 +361,9 @@ func (c Config) Check() []*Mistake {
 	c.checkListeners(wrong)
 	if c.Admin != "" {
 		checkAddress(wrong, "admin", c.Admin)
+		if i := slices.IndexFunc(c.Listen, func(l Listener) bool { return l.Address == c.Admin && !isFree(c.Admin) }); i >= 0 {
+			wrong("admin", quote(c.Admin), fmt.Sprintf("an address of its own: listen[%d] has it", i))
+		}
 	}
 	c.checkServers(wrong)
 	for i, p := range c.Trust {

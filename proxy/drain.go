@@ -67,8 +67,8 @@ func (p *Proxy) drain(servers []*http.Server) {
 func (p *Proxy) insides() string {
 	var all []string
 	for _, u := range p.state.Load().upstreams {
-		if s := u.gate.Stats(); s.Running+s.Waiting > 0 {
-			all = append(all, fmt.Sprintf("%s: %d", u.name, s.Running+s.Waiting))
+		if n := u.inside.Load() + int64(u.gate.Stats().Waiting); n > 0 {
+			all = append(all, fmt.Sprintf("%s: %d", u.name, n))
 		}
 	}
 	return strings.Join(all, ", ")

@@ -26,6 +26,8 @@ import (
 // serve is the handler of an upstream, behind its gate.
 func (u *upstream) serve(reverse http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.inside.Add(1)
+		defer u.inside.Add(-1)
 		if u.http1 && isGRPC(r) {
 			httpgate.SetOutcome(w, work.Ignored)
 			httpgate.WriteGRPCStatus(w, status.New(codes.Unimplemented, "the upstream is configured as http://, which is HTTP/1.1; gRPC needs h2c:// or https://"))
@@ -236,18 +238,19 @@ func (u *upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if what != clientSlow && what != clientFoul {
 		u.warn(what, err)
 	}
-	tell(w, r, what, isTimeout(err))
+	tell(w, r, what, err)
 }
 
-// tell answers a request that an upstream did not, by the protocol of its client. late is whether a
-// connection that could not be made took too long.
-func tell(w http.ResponseWriter, r *http.Request, what kind, late bool) {
+// tell answers a request that an upstream did not for that error, by the protocol of its client.
+func tell(w http.ResponseWriter, r *http.Request, what kind, err error) {
 	end := endings[what]
 	switch {
 	case what == noFiles:
 		w.Header().Set("Retry-After", "1")
-	case what == connectFailed && late:
+	case what == connectFailed && isTimeout(err):
 		end.code = http.StatusGatewayTimeout
+	case what == clientFoul && isLongRequest(err):
+		end.code, end.title = http.StatusRequestHeaderFieldsTooLarge, "The header of the request is larger than the server behind the proxy takes"
 	}
 	if isGRPC(r) {
 		httpgate.WriteGRPCStatus(w, status.New(end.grpc, end.title))
@@ -313,7 +316,7 @@ func meaning(ctx context.Context, err error) kind {
 	var unknownAuthority x509.UnknownAuthorityError
 	var badCertificate *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, http1.ErrRequest):
+	case errors.Is(err, http1.ErrRequest), isLongRequest(err):
 		return clientFoul
 	case isLargeHeader(err):
 		return largeHeader
@@ -336,6 +339,12 @@ func isLargeHeader(err error) bool {
 	}
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") || strings.Contains(text, "response header list larger than advertised limit")
+}
+
+// isLongRequest reports whether the header of a request is larger than a server of HTTP/2 says that it takes, which
+// http.Transport sends none of. Its error has no type.
+func isLongRequest(err error) bool {
+	return strings.Contains(err.Error(), "request header list larger than peer's advertised limit")
 }
 
 func isTimeout(err error) bool {

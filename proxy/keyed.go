@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -137,7 +138,7 @@ func (w *ways) RoundTrip(r *http.Request) (*http.Response, error) {
 	case w.two == nil:
 		return w.one.RoundTrip(r)
 	case w.one == nil:
-		return w.two.RoundTrip(r)
+		return w.two.RoundTrip(withoutUpgrade(r))
 	}
 	upgrade := r.Header["Upgrade"] != nil
 	if upgrade {
@@ -149,7 +150,20 @@ func (w *ways) RoundTrip(r *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 	}
-	return w.two.RoundTrip(r)
+	return w.two.RoundTrip(withoutUpgrade(r))
+}
+
+// withoutUpgrade returns r, or without what asks for an upgrade, which HTTP/2 knows none of: its transport fails at that, and a
+// server may ignore it (RFC 9110 §7.8).
+func withoutUpgrade(r *http.Request) *http.Request {
+	if r.Header["Upgrade"] == nil {
+		return r
+	}
+	plain := *r
+	plain.Header = maps.Clone(r.Header)
+	delete(plain.Header, "Upgrade")
+	delete(plain.Header, "Connection")
+	return &plain
 }
 
 // leave has no connection kept any more.

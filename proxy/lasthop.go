@@ -18,12 +18,17 @@ const (
 )
 
 // lastHop answers a request that goes to no server behind the proxy, and reports true: one for a
-// tunnel, one about the server as a whole (OPTIONS *), one whose target is no path, one whose host or length is malformed (of HTTP/2: net/http looks at those of
+// tunnel, one about the server as a whole (OPTIONS *), one whose target is no path, one whose method, host or length is malformed (of HTTP/2: net/http looks at those of
 // HTTP/1), and one that has no hop left by its Max-Forwards (RFC 9110 §7.6.2). Of one that has, it counts this one. a is its entry in the access log, nil if there is none.
 func lastHop(w http.ResponseWriter, r *http.Request, a *access) bool {
 	if r.Method == http.MethodOptions && r.RequestURI == "*" { // asks for nothing; as net/http answers it
 		a.say(exempted, "options")
 		w.Header().Set("Content-Length", "0")
+		return true
+	}
+	if r.ProtoMajor > 1 && !httpguts.ValidHeaderFieldName(r.Method) {
+		a.say(broken, "method")
+		httpgate.Problem(w, r, http.StatusBadRequest, "The request's method is none")
 		return true
 	}
 	if r.Method != http.MethodConnect && (noPath(r) || !httpguts.ValidHostHeader(r.Host)) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/spillgate/spillgate/internal/http1"
+	"github.com/spillgate/spillgate/internal/wire"
 )
 
 // pass forwards a request that asks for no upgrade to an upstream of HTTP/1, and the answer to its client. It is what
@@ -151,6 +152,30 @@ func withoutNamed(h http.Header, connection []string) {
 			h.Del(textproto.TrimString(name))
 		}
 	}
+}
+
+// forUs takes off a request what its client says is for the proxy alone, so that nothing is decided by a field that the server
+// does not see: a rule would give a request what the server cannot check. It leaves what the proxy heeds, and what says who
+// the client is, which is for others to take off.
+func forUs(h http.Header) {
+	said := h["Connection"]
+	if len(said) == 0 || len(said) == 1 && (strings.EqualFold(said[0], "keep-alive") || strings.EqualFold(said[0], "close") || strings.EqualFold(said[0], "upgrade")) {
+		return
+	}
+	var left []string
+	for _, v := range said {
+		for name := range strings.SplitSeq(v, ",") {
+			name = http.CanonicalHeaderKey(textproto.TrimString(name))
+			switch {
+			case name == "Close" || isHop(name):
+				left = append(left, name)
+			case name == wire.HeaderName, name == binaryField, name == "Forwarded", namesClient(name):
+			default:
+				delete(h, name)
+			}
+		}
+	}
+	h["Connection"] = []string{strings.Join(left, ", ")}
 }
 
 // withoutHops takes off an answer what is for the next hop alone.

@@ -172,43 +172,70 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own.begin()
 	defer own.end()
 	own.holds(r)
+	forUs(r.Header)
 	w = own.lastIfTwice(w, r)
 	s := p.state.Load()
 	if s.cfg.Access.Path == "" {
-		p.limit(s, own, w, r, nil)
+		if !p.limit(s, own, w, r, nil) {
+			awaitRest(s, w, r)
+		}
 		return
 	}
 	a, r := p.access.Load().enter(w, r)
 	returned := false
 	defer func() { a.leave(s, r, returned) }()
-	p.limit(s, own, a, r, a)
+	if !p.limit(s, own, a, r, a) {
+		awaitRest(s, w, r)
+	}
 	returned = true
 }
 
-// limit answers a request that goes to no upstream, and serves any other. a is its entry in the
+// limit answers a request that goes to no upstream, and reports false, or serves it. a is its entry in the
 // access log, nil if there is none.
-func (p *Proxy) limit(s *state, own *placed, w http.ResponseWriter, r *http.Request, a *access) {
+func (p *Proxy) limit(s *state, own *placed, w http.ResponseWriter, r *http.Request, a *access) (served bool) {
 	if lastHop(w, r, a) {
-		return
+		return false
 	}
 	refused, end := p.tooMany(own, w, r)
 	switch {
 	case refused:
 		a.say("refuse", work.Share.String())
-		return
+		return false
 	case end != nil:
 		defer end()
 	}
-	p.serve(s, w, r, a)
+	return p.serve(s, w, r, a)
 }
 
-// serve handles one request. a is its entry in the access log, nil if there is none.
-func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *access) {
-	if !p.routed(s, w, r) {
-		a.say(notFound, work.None.String())
+// awaitRest bounds how long the server waits for the rest of the body of a request that was answered without it: it reads up
+// to 256 KiB of that, before the answer leaves, for as long as the client takes.
+func awaitRest(s *state, w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.Limits.BodyTimeout))
+	}
+}
+
+// peek has the rules look at the first message of a call, for which they wait for its client: over HTTP/1 no longer than for any
+// part of a body, because it keeps its connection meanwhile.
+func peek(s *state, w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor > 1 || !isGRPC(r) {
+		s.rules.Peek(r)
 		return
 	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.cfg.Limits.BodyTimeout))
 	s.rules.Peek(r)
+	_ = control.SetReadDeadline(time.Time{})
+}
+
+// serve handles one request, and reports false if it answered it without a gate. a is its entry in the access log, nil if
+// there is none.
+func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *access) (served bool) {
+	if !p.routed(s, w, r) {
+		a.say(notFound, work.None.String())
+		return false
+	}
+	peek(s, w, r)
 	what, err := s.rules.Stamp(live.Now(), r, s.names, s.trusts(r))
 	if err != nil {
 		p.malformed.Add(1)
@@ -217,14 +244,14 @@ func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *acces
 	r = remember(r, &what)
 	if p.advised(s, w, r, &what.Use) {
 		a.say("refuse", work.Culprit.String())
-		return
+		return false
 	}
-	if most := what.Use.AtOnce; most > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
-		inside := s.inside[what.Rule]
-		defer inside.Add(-1)
-		if n := inside.Add(1); n > int64(most) && p.crowded(s, w, r, what.Rule) {
+	if what.Use.AtOnce > 0 && !s.exempts(r) && s.cfg.Mode != live.Off {
+		full := s.count(&what.Bound, 1)
+		defer s.count(&what.Bound, -1)
+		if full >= 0 && p.crowded(s, w, r, full) {
 			a.say("refuse", work.Share.String())
-			return
+			return false
 		}
 	}
 	if what.Deadline > 0 && !s.exempts(r) {
@@ -235,7 +262,7 @@ func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *acces
 	r = mayClaim(s.upstreams, r)
 	if s.classes == nil && len(p.exits) == 0 || s.exempts(r) {
 		p.handler.ServeHTTP(w, r)
-		return
+		return true
 	}
 	v, r := p.begin(s, r, &what)
 	returned := false
@@ -248,6 +275,7 @@ func (p *Proxy) serve(s *state, w http.ResponseWriter, r *http.Request, a *acces
 		v.spent(w.Header()) // in what is sent behind the answer
 	}
 	returned = true
+	return true
 }
 
 // find returns the upstream of that description in the group of that name, nil without

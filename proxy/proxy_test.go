@@ -849,8 +849,13 @@ func TestStartupFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	cfg := to("http://127.0.0.1:1")
-	cfg.Objective, cfg.Listen, cfg.Admin = time.Second, []Listener{{Address: l.Addr().String()}}, l.Addr().String()
+	cfg.Objective, cfg.Listen, cfg.Admin = time.Second, []Listener{{Address: l.Addr().String()}}, other.Addr().String()
 	p, err := New(cfg, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -195,7 +195,7 @@ func TestCertificatesByName(t *testing.T) {
 // closesFirst is a connection whose listener is closed while its first deadline is set.
 type closesFirst struct {
 	net.Conn
-	b     *balanced
+	b     *greeted
 	asked atomic.Bool
 }
 
@@ -215,11 +215,11 @@ func TestBalancersThatSayNothingHoldUpNoEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Proxy{log: discard()}
-	b := p.behind(l, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, time.Hour).(*balanced)
+	b := p.behind(l, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, time.Hour).(*greeted)
 	near, far := net.Pipe()
 	defer far.Close()
 	heard := make(chan struct{})
-	go func() { defer close(heard); b.hear(&closesFirst{Conn: near, b: b}) }()
+	go func() { defer close(heard); b.hear(b.ending, &closesFirst{Conn: near, b: b}) }()
 	await.Value(t, heard, "the connection to be given up")
 	if err := b.Close(); err != nil {
 		t.Error(err)

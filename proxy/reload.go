@@ -19,7 +19,8 @@ import (
 // of the server; clients that use credits begin anew. One
 // that is gone finishes what it has. The other fields cannot change, and Reload
 // returns the names of those that are different. Certificates whose files changed are read
-// again, as they are every 10 s, and the file of the access log is opened again. With an error, nothing changed but these.
+// again, as they are every 10 s, and the files of the access log and of Culprit.Audit are opened again. With an error, nothing
+// changed but these.
 func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 	if err := check(cfg); err != nil {
 		return nil, err
@@ -44,6 +45,9 @@ func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 		ignored = append(ignored, "limits")
 	}
 	cfg.Listen, cfg.Admin, cfg.Egress, cfg.Limits = old.Listen, old.Admin, old.Egress, old.Limits
+	for _, u := range p.state.Load().upstreams {
+		u.audit.close() // the next line opens it again
+	}
 	if err := p.applyLocked(cfg); err != nil {
 		return nil, err
 	}

@@ -129,7 +129,6 @@ type placed struct {
 	credits atomic.Bool
 	turn    turn
 	http2   atomic.Bool
-	spoke   atomic.Bool  // over TLS: the handshake is over
 	serving atomic.Int32 // requests that run
 	unread  atomic.Bool  // nothing more is read
 	lingers atomic.Bool  // see Close
@@ -319,11 +318,7 @@ func withPlace(ctx context.Context, c net.Conn) context.Context {
 
 // turned is an http.Server's ConnState.
 func turned(c net.Conn, to http.ConnState) {
-	own := placeIn(c)
-	if t, ok := c.(*tls.Conn); ok && to == http.StateActive && own != nil && !own.spoke.Swap(true) {
-		own.http2.Store(t.ConnectionState().NegotiatedProtocol == "h2")
-	}
-	own.turned(to)
+	placeIn(c).turned(to)
 	if s, ok := c.(*stay); ok {
 		s.turned(to)
 	}
@@ -331,8 +326,11 @@ func turned(c net.Conn, to http.ConnState) {
 
 // placeIn returns the place of a server's connection, nil if it has none.
 func placeIn(c net.Conn) *placed {
-	if t, ok := c.(*tls.Conn); ok {
+	switch t := c.(type) {
+	case *tls.Conn:
 		c = t.NetConn()
+	case *seenTLS:
+		return t.own
 	}
 	if s, ok := c.(*stay); ok {
 		c = s.placed

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log"
 	"log/slog"
@@ -115,7 +114,7 @@ func (r *started) servers(cfg Config, servers []*http.Server) {
 	for i, s := range servers {
 		behind := p.behind(front[i], cfg.Listen[i].Balancers, cfg.Limits.HeaderTimeout)
 		if s.TLSConfig != nil {
-			r.serve(s, tls.NewListener(places.in(behind, nil), s.TLSConfig))
+			r.serve(s, secured(places.in(behind, nil), s.TLSConfig, cfg.Limits.HeaderTimeout, s.ErrorLog))
 			continue
 		}
 		park := newParking(p.parkAfter, &p.parked)

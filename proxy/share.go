@@ -148,6 +148,11 @@ func (c *Config) checkShare(wrong func(field, value, want string)) {
 	if s.Order != NoClasses && c.Slots.fixed() == 0 {
 		wrong("slots", "", "how many requests an upstream works on at once, for share.order "+s.Order.String()+": where that is learned, some wait inside the upstream, in its own order")
 	}
+	for i := range c.Groups {
+		if own := c.Groups[i].Slots; s.Order != NoClasses && own != (Slots{}) && own.fixed() == 0 {
+			wrong(fmt.Sprintf("groups[%d].slots", i), "learned", "a number, for share.order "+s.Order.String())
+		}
+	}
 	switch {
 	case s.Order == FixedShare && !(s.Weight > 0 && s.Weight < 1):
 		wrong("share.weight", number(s.Weight), "above 0 and below 1 for share.order weighted")

@@ -171,8 +171,15 @@ func TestConnectionsEndAfterTwoLengths(t *testing.T) {
 		}
 		_, _ = io.Copy(w, r.Body)
 	}))
-	for _, url := range []string{"http://" + addr, "h2c://" + addr} {
-		p := start(t, to(url))
+	cert, key := newAuthority(t, "ca").issue("front")
+	for _, url := range []string{"http://" + addr, "h2c://" + addr, "over TLS"} {
+		cfg := to(url)
+		secure := url == "over TLS"
+		if secure {
+			cfg = to("http://" + addr)
+			cfg.Listen = []Listener{{Address: "127.0.0.1:0", Cert: cert, Key: key}}
+		}
+		p := start(t, cfg)
 		for name, tt := range map[string]struct {
 			head string
 			last bool
@@ -185,6 +192,10 @@ func TestConnectionsEndAfterTwoLengths(t *testing.T) {
 			"after a plain": {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nokPOST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", false},
 		} {
 			c := connectTo(t, p.addr)
+			if secure {
+				c.Conn = tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true})
+				c.r.Reset(c)
+			}
 			for _, piece := range []string{tt.head[:len(tt.head)/2], tt.head[len(tt.head)/2:], "2\r\nhi\r\n0\r\n\r\n"} {
 				fmt.Fprint(c, piece)
 				time.Sleep(time.Millisecond) // not needed; in several reads, mostly

@@ -3,12 +3,14 @@ package proxy
 import (
 	"crypto/tls"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spillgate/spillgate/internal/reread"
 )
 
 // CheckFiles returns every mistake in the files that c names: certificates that
-// do not load, keys that do not fit.
+// do not load, keys that do not fit, logs whose directory is not there.
 func (c Config) CheckFiles() []*Mistake {
 	var all []*Mistake
 	wrong := func(field, value, want string) { all = append(all, &Mistake{Field: field, Value: value, Want: want}) }
@@ -36,7 +38,23 @@ func (c Config) CheckFiles() []*Mistake {
 		reread.CheckPair(wrong, field+".cert", e.Cert, e.Key)
 		reread.CheckAuthorities(wrong, field+".ca", e.CA)
 	}
+	if p := c.Access.Path; p != "stderr" && p != "stdout" {
+		checkDirectory(wrong, "access_log.path", p)
+	}
+	checkDirectory(wrong, "culprit.audit", c.Culprit.Audit)
 	return all
+}
+
+// checkDirectory finds a mistake in the path of a file that is made when it is written to. Empty is no file.
+func checkDirectory(wrong func(field, value, want string), field, path string) {
+	if path == "" {
+		return
+	}
+	if d, err := os.Stat(filepath.Dir(path)); err != nil || !d.IsDir() {
+		wrong(field, quote(path), "a file in a directory that exists")
+	} else if f, err := os.Stat(path); err == nil && f.IsDir() {
+		wrong(field, quote(path), "a file, and not a directory")
+	}
 }
 
 // server names the files of a listener with TLS.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -24,6 +25,43 @@ func TestUnsendableRequests(t *testing.T) {
 		status, body := askedRaw(t, p.addr, test.path, "x")
 		if status != test.status || test.body != "" && body != test.body {
 			t.Errorf("%q: %s %q", test.path, status, body)
+		}
+	}
+	wantNoFailure(t, p)
+}
+
+// What a client asks for that an upstream of HTTP/2 cannot be told is no failure of the upstream.
+func TestUnsendableRequestsOverHTTP2(t *testing.T) {
+	seen := make(chan string, 10)
+	back := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Upgrade") }))
+	back.Config.MaxHeaderBytes, back.Config.Protocols = 8<<10, new(http.Protocols)
+	back.Config.Protocols.SetUnencryptedHTTP2(true)
+	back.Start()
+	defer back.Close()
+	p := start(t, to("h2c://"+back.Listener.Addr().String()))
+	if _, text := get(t, client(t, 1, nil), p.url); text != "" { // and with it comes how much the server takes
+		t.Errorf("%q", text)
+	}
+	<-seen
+	if status, _ := askedRaw(t, p.addr, "/", "x", [2]string{":method", "GET /"}); status != "400" {
+		t.Errorf("a method that is none: answered %s", status)
+	}
+	for request, want := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n": "200 ",
+		"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n":    "431",
+	} {
+		c := connectTo(t, p.addr)
+		fmt.Fprint(c, request)
+		resp, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(resp.StatusCode)
+		if resp.StatusCode == http.StatusOK {
+			got += " " + <-seen
+		}
+		if got != want {
+			t.Errorf("%.60q: %s, expected %s", request, got, want)
 		}
 	}
 	wantNoFailure(t, p)
@@ -154,7 +192,11 @@ func askedRaw(t *testing.T, addr, path, host string, more ...[2]string) (status,
 	c := connectTo(t, addr)
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, f := range append([][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", path}, {":authority", host}}, more...) {
+	fields := [][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", path}, {":authority", host}}
+	if len(more) > 0 && more[0][0] == ":method" {
+		fields[0], more = more[0], more[1:]
+	}
+	for _, f := range append(fields, more...) {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 	}
 	_, _ = io.WriteString(c, http2.ClientPreface)

@@ -70,6 +70,7 @@ type upstream struct {
 	silence               silence
 	tardy                 tardy
 	downUntil             atomic.Int64 // mono.Time; for the status page
+	inside                atomic.Int64 // requests at it, those without a slot included
 	failures              throttle
 	failed, retried       mishaps         // requests, by kind of failure and by what was decided
 	lifetime              context.Context // ends when it is closed or leaves

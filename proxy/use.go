@@ -55,6 +55,17 @@ func ruledOf(r *http.Request) *ruled {
 	return &nothing
 }
 
+// count counts a request more or less with each of the rules, and returns one that then has more than its AtOnce, -1 if none has.
+func (s *state) count(rules *classify.Places, more int64) (full int) {
+	full = -1
+	for i := range s.cfg.Rules {
+		if rules.Has(i) && s.inside[i].Add(more) > int64(s.cfg.Rules[i].Set.Use.AtOnce) {
+			full = i
+		}
+	}
+	return full
+}
+
 // crowded counts a request that is one too many of its rule, and unless the mode is
 // monitor answers it and reports true.
 func (p *Proxy) crowded(s *state, w http.ResponseWriter, r *http.Request, rule int) bool {

@@ -204,3 +204,43 @@ func TestAtOnceOverReloads(t *testing.T) {
 		t.Errorf("an export after the other: %s", resp.Status)
 	}
 }
+
+// A request whose path servers read in several ways counts with the bound of each reading.
+func TestAtOnceOfEachReading(t *testing.T) {
+	entered, leave := make(chan struct{}, 4), make(chan struct{})
+	_, addr := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-leave
+	}))
+	atOnce := func(path string, n int) classify.Rule {
+		return classify.Rule{Match: classify.Match{Path: []string{path}}, Set: classify.Set{Use: classify.Use{AtOnce: n}}}
+	}
+	cfg := to("http://" + addr)
+	cfg.Rules = []classify.Rule{atOnce("/a/", 2), atOnce("/b/", 1)}
+	p := start(t, cfg)
+	var inside sync.WaitGroup
+	defer inside.Wait()
+	defer close(leave)
+	for _, path := range []string{"/a/..%2fb/x", "/a/x"} {
+		inside.Go(func() {
+			resp, err := client(t, 1, nil).Get(p.url + path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", path, resp.Status)
+			}
+		})
+		await.Value(t, entered, path+" to reach the handler")
+	}
+	c := client(t, 1, nil)
+	for _, path := range []string{"/a/x", "/b/x", "/b/..%2fa/x"} {
+		if resp, _ := get(t, c, p.url+path); resp.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("%s: %s, expected that it is one too many", path, resp.Status)
+		}
+	}
+	if counts := p.state.Load().inside; counts[0].Load() != 2 || counts[1].Load() != 1 {
+		t.Errorf("%d and %d count with the rules, expected 2 and 1", counts[0].Load(), counts[1].Load())
+	}
+}

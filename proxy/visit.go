@@ -128,12 +128,23 @@ func (p *Proxy) begin(s *state, r *http.Request, what *classify.Result) (*visit,
 	return v, r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 }
 
-// chose says which upstream the request is for, before its gate decides.
+// chose says which upstream the request is for, before its gate decides. It may have been at another one, where it holds
+// nothing any more.
 func (v *visit) chose(u *upstream) {
-	if v != nil {
-		v.mu.Lock()
-		v.up = u
-		v.mu.Unlock()
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.tighten()
+	v.up = u
+}
+
+// tighten ends that the request is without a slot at its upstream. The lock is held.
+func (v *visit) tighten() {
+	if v.loose {
+		v.loose = false
+		v.up.loose.Add(-1)
 	}
 }
 
@@ -202,9 +213,7 @@ func (v *visit) end(returned bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.ended = true
-	if v.loose {
-		v.up.loose.Add(-1)
-	}
+	v.tighten()
 	if v.s.classes == nil || v.up == nil {
 		return
 	}

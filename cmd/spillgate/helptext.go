@@ -12,7 +12,10 @@ const helpWidth = 79
 
 // fitHelp has the help of cmd and of all below it fit into a terminal.
 func fitHelp(cmd *cobra.Command) {
-	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), "Flags.FlagUsages", fmt.Sprint("Flags.FlagUsagesWrapped ", helpWidth)))
+	cmd.SetUsageTemplate(strings.NewReplacer(
+		"Flags.FlagUsages", fmt.Sprint("Flags.FlagUsagesWrapped ", helpWidth),
+		"for more information about a command", "for more about a command",
+	).Replace(cmd.UsageTemplate()))
 	fitLong(cmd)
 }
 
@@ -27,7 +30,7 @@ func fitLong(cmd *cobra.Command) {
 func fill(text string) string {
 	all := strings.Split(text, "\n\n")
 	for i, p := range all {
-		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
+		if strings.ContainsAny(p[:min(len(p), 1)], " \t") || strings.Contains(p, "\n ") || strings.Contains(p, "\n\t") {
 			continue
 		}
 		var out strings.Builder

@@ -202,12 +202,18 @@ func (f *proxyFlags) override(file *config.File) (mistakes []error) {
 			p.Upstreams = append(p.Upstreams, proxy.Upstream{URL: url})
 		}
 	}
-	for i := range p.Upstreams {
-		u := &p.Upstreams[i]
-		replace(&u.CA, f.upstreamCA)
-		replace(&u.Cert, f.upstreamCert)
-		replace(&u.Key, f.upstreamKey)
-		u.Insecure = u.Insecure || f.insecure
+	reached := func(all []proxy.Upstream) {
+		for i := range all {
+			u := &all[i]
+			replace(&u.CA, f.upstreamCA)
+			replace(&u.Cert, f.upstreamCert)
+			replace(&u.Key, f.upstreamKey)
+			u.Insecure = u.Insecure || f.insecure
+		}
+	}
+	reached(p.Upstreams)
+	for i := range p.Groups {
+		reached(p.Groups[i].Upstreams)
 	}
 	if f.trust != nil {
 		p.Trust = nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/config"
+	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/proxy"
 )
 
 func proxyCommands() []func() *cobra.Command {
@@ -161,7 +166,7 @@ func TestSecondSignal(t *testing.T) {
 	hurried, ended := make(chan struct{}), make(chan struct{})
 	s := serving{hurry: func() { close(hurried) }}
 	returned := make(chan struct{})
-	go func() { defer close(returned); s.again(ended) }()
+	go func() { defer close(returned); s.again(func() {}, ended) }()
 	for again := true; again; {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -176,5 +181,72 @@ func TestSecondSignal(t *testing.T) {
 	<-returned
 	close(ended)
 	s.hurry = func() { t.Error("hurried although the program had ended") }
-	s.again(ended)
+	s.again(func() {}, ended)
+}
+
+// A program that is told a second time to stop says what it cuts off, and where, and ends well.
+func TestSecondSignalSaysWhatItCutsOff(t *testing.T) {
+	entered := make(chan struct{}, 2)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" { // a stream, which has no slot
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+		}
+		entered <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer upstream.Close()
+	program := exec.Command(os.Args[0], "proxy", "--listen", "127.0.0.1:0", "--upstream", upstream.URL, "--slo", "1m", "--drain-timeout", "1h")
+	program.Env = append(os.Environ(), asProgram+"=1")
+	log := &lockedBuffer{}
+	program.Stderr = log
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer program.Process.Kill()
+	says := func(pattern string) []string {
+		t.Helper()
+		for end := time.Now().Add(await.Patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if m := regexp.MustCompile(pattern).FindStringSubmatch(log.String()); m != nil {
+				return m
+			}
+		}
+		t.Fatalf("no %q in\n%s", pattern, log.String())
+		return nil
+	}
+	addr := says(`listen=(127\S+)`)[1]
+	var clients sync.WaitGroup
+	for _, path := range []string{"/", "/events"} {
+		clients.Go(func() {
+			if resp, err := http.Get("http://" + addr + path); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		})
+		await.Value(t, entered, "a request to reach the server")
+	}
+	for _, line := range []string{"msg=leaving", "msg=stopped"} {
+		if err := program.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		says(line)
+	}
+	says(`requests are cut off" requests=2 because="the proxy was told again to stop" upstreams="` + regexp.QuoteMeta(strings.TrimPrefix(upstream.URL, "http://")) + `: 2"`)
+	if err := program.Wait(); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	clients.Wait()
+}
+
+// The flags that say how to reach upstreams count for those of groups as well.
+func TestFlagsReachGroups(t *testing.T) {
+	file := &config.File{Proxy: proxy.Config{Groups: []proxy.Group{{Upstreams: []proxy.Upstream{{URL: "https://a"}}}}}}
+	f := proxyFlags{upstreamCA: "ca", upstreamCert: "cert", upstreamKey: "key", insecure: true}
+	if mistakes := f.override(file); len(mistakes) > 0 {
+		t.Fatal(mistakes)
+	}
+	if got, want := file.Proxy.Groups[0].Upstreams[0], (proxy.Upstream{URL: "https://a", CA: "ca", Cert: "cert", Key: "key", Insecure: true}); got != want {
+		t.Errorf("%+v, expected %+v", got, want)
+	}
 }

@@ -50,6 +50,7 @@ func run(ctx context.Context, commands []func() *cobra.Command, args []string, s
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // it prints to stdout as it is now
 	parents(root)                   // of it too: an unknown shell is a mistake
+	fitLong(root)
 	started := false
 	watchStart(root, &started)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, first error) error {

@@ -98,12 +98,15 @@ func (s *serving) run(ctx context.Context, run func(context.Context) error) erro
 	} else {
 		watching.Go(func() { s.ignore(ctx, hangup) })
 	}
+	inside := ctx
 	if s.hurry != nil {
 		ended := make(chan struct{})
 		defer close(ended)
-		context.AfterFunc(ctx, func() { s.again(ended) })
+		var leave context.CancelFunc
+		inside, leave = context.WithCancel(context.WithoutCancel(ctx))
+		context.AfterFunc(ctx, func() { s.again(leave, ended) })
 	}
-	err := run(ctx)
+	err := run(inside)
 	cancel()
 	watching.Wait()
 	return err
@@ -121,11 +124,12 @@ func (s *serving) ignore(ctx context.Context, hangup <-chan os.Signal) {
 	}
 }
 
-// again waits for the second signal to stop, until the program has ended.
-func (s *serving) again(ended <-chan struct{}) {
+// again has the program leave, and waits for the second signal to stop until the program has ended.
+func (s *serving) again(leave func(), ended <-chan struct{}) {
 	second := make(chan os.Signal, 1)
 	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(second)
+	leave() // a second signal, once it is seen to leave, does not end it as it would by itself
 	select {
 	case <-second:
 		s.hurry()

@@ -33,6 +33,9 @@ type File struct {
 
 	mu   sync.Mutex
 	seen [sha256.Size]byte // of the files when they were read
+	// failed is why they were not taken then; empty: they were. It is tried again until they are: what was wrong may not
+	// have been the files.
+	failed string
 }
 
 // New describes something that was made of files a moment ago. load makes it again and
@@ -58,21 +61,24 @@ func (f *File) sum() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Look reads the files again if they changed.
+// Look reads the files again if they changed, or were not taken when they did. The log is told of a failure once.
 func (f *File) Look(log *slog.Logger) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	sum := f.sum()
-	if sum == f.seen {
+	if sum == f.seen && f.failed == "" {
 		return
 	}
-	f.seen = sum
 	log = log.With(f.whose...)
 	taken, err := f.load()
 	if err != nil {
-		log.Error(f.what+" not taken; the old ones stay", "error", err)
+		if sum != f.seen || err.Error() != f.failed {
+			log.Error(f.what+" not taken; the old ones stay", "error", err)
+		}
+		f.seen, f.failed = sum, err.Error()
 		return
 	}
+	f.seen, f.failed = sum, ""
 	log.Info(f.what+" read again", taken...)
 }
 

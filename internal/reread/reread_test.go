@@ -27,10 +27,13 @@ func TestLook(t *testing.T) {
 	write("one")
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	loads, taken := 0, ""
+	loads, taken, busy := 0, "", false // busy as a process that can open no file
 	f := New("passwords", []string{"", name}, func() ([]any, error) {
 		loads++
 		text, err := os.ReadFile(name)
+		if busy {
+			err = errors.New("too many open files")
+		}
 		if err == nil && string(text) == "wrong" {
 			err = errors.New("it is wrong")
 		}
@@ -48,10 +51,16 @@ func TestLook(t *testing.T) {
 		{"two", "two", `msg="passwords read again" of=broker users=7`, 1},
 		{"two", "two", "", 1},
 		{"wrong", "two", `msg="passwords not taken; the old ones stay" of=broker error="it is wrong"`, 2},
-		{"wrong", "two", "", 2},
-		{"two", "two", "read again", 3},
+		{"wrong", "two", "", 3}, // tried again, because what was wrong may not have been the file
+		{"two", "two", "read again", 4},
+		{"two", "two", "", 4},
+		{"three, busy", "two", "too many open files", 5},
+		{"three, busy", "two", "", 6},
+		{"three", "three", "read again", 7},
 	} {
-		write(step.text)
+		text, isBusy := strings.CutSuffix(step.text, ", busy")
+		busy = isBusy
+		write(text)
 		out.Reset()
 		f.Look(log)
 		if taken != step.taken || loads != step.loads || !strings.Contains(out.String(), step.log) || step.log == "" && out.Len() > 0 {
