@@ -160,12 +160,24 @@ func (c *Client) keep(dial context.Context, address string, first chan<- error) 
 	}
 }
 
-// add opens a connection to calls.
+// add opens a connection to calls. Those that wait for a credit find it with the lock, as they may have one before the
+// routes are made.
 func (c *Client) add(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	l.server = c.wallet.Open(l.wants)
+	if !l.credits {
+		l.server.OnPlainReply() // it never limits
+	}
 	c.links = append(c.links, l)
 	c.route()
+}
+
+// newest returns the routes when whoever makes new ones has done so.
+func (c *Client) newest() *routes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.routes.Load()
 }
 
 // remove closes a connection to calls. Further calls of it do nothing.
