@@ -48,64 +48,30 @@ func grantOf(seq, window uint32) []byte {
 	return appendText(nil, kindGrant, wire.Reply{Grant: wire.Grant{Epoch: 1, Seq: seq, Window: window, Revive: time.Hour}, HasGrant: true}.Append(nil))
 }
 
-// A call that waits for a credit while the server is away goes to it when it is back, whatever the client has noted of the new
-// connection by then.
-func TestCallsWaitForAServerThatComesBack(t *testing.T) {
+// A call that waits for a credit when the last connection goes knows that at once, as one does that comes then.
+func TestWaitsEndWithTheLastConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	first, again, end := make(chan net.Conn, 1), make(chan struct{}), make(chan error, 1)
+	accepted := make(chan net.Conn, 1)
 	go func() {
 		conn, _, err := welcomed(l, 16)
+		_ = l.Close() // the client finds nobody when it comes back
 		if err == nil {
-			_, err = conn.Write(grantOf(1, 0))
+			_, _ = conn.Write(grantOf(1, 0))
 		}
-		first <- conn
-		if err != nil {
-			end <- err
-			return
-		}
-		conn, in, err := welcomed(l, 16)
-		if err != nil {
-			end <- err
-			return
-		}
-		defer conn.Close()
-		close(again)
-		r, err := nextRequest(in)
-		if err == nil {
-			_, err = conn.Write((&response{stream: r.stream}).append(nil, []byte("back")))
-		}
-		end <- err
-		_, _ = in.next() // until the client closes it
+		accepted <- conn
 	}()
 	c := dial(t, ClientConfig{}, l.Addr().String())
-	conn := <-first
+	conn := <-accepted
 	eventually(t, "the grant came", func() bool { n, credited := c.routes.Load().links[0].server.Window(); return credited && n == 0 })
 	called := make(chan error, 1)
-	go func() {
-		out, err := c.Method("echo").Call(within(t), nil, nil)
-		if err == nil && string(out) != "back" {
-			err = errors.New("the answer is " + string(out))
-		}
-		called <- err
-	}()
+	go func() { _, err := c.Method("echo").Call(within(t), nil, nil); called <- err }()
 	eventually(t, "the call waits", func() bool { return c.Waiting() == 1 })
-	conn.Close()
-	eventually(t, "the connection is lost", func() bool { return len(c.routes.Load().links) == 0 })
-	c.mu.Lock() // the new connection is not among the routes until then
-	<-again
-	select {
-	case err := <-called:
-		t.Errorf("the call ended as the server came back: %v", err)
-		called <- err
-	case <-time.After(50 * time.Millisecond): // too short, only a fault is not seen
-	}
-	c.mu.Unlock()
-	if err := errors.Join(<-called, <-end); err != nil {
-		t.Error(err)
+	_ = conn.Close()
+	if err := <-called; !errors.Is(err, ErrLost) {
+		t.Errorf("the call returned %v", err)
 	}
 }
 

@@ -127,11 +127,14 @@ func (c *call) acquire(ctx context.Context) error {
 			return nil
 		}
 		c.sent = live.Now()
-		if err := client.wallet.AcquireAt(ctx, c.sent, &c.permit); err != nil {
-			if client.ctx.Err() != nil {
-				return ErrClosed
-			}
+		ok, err := client.wallet.AcquireOrAt(ctx, c.sent, r.lost, &c.permit)
+		switch {
+		case err != nil && client.ctx.Err() != nil:
+			return ErrClosed
+		case err != nil:
 			return err
+		case !ok:
+			continue // no server is connected any more
 		}
 		if c.holds = true; c.permit.Waited() > 0 {
 			c.sent = live.Now()

@@ -70,7 +70,8 @@ type Client struct {
 type routes struct {
 	links  []*link
 	behind map[*live.Server]*link
-	plain  bool // none of them has credits
+	plain  bool          // none of them has credits
+	lost   chan struct{} // closed when there is none any more; nil without any
 }
 
 // Dial connects to the servers at the addresses, "host:port" or "unix:" and a path, with one
@@ -195,7 +196,15 @@ func (c *Client) remove(l *link) {
 
 // route makes the routes anew. It is called with the lock held.
 func (c *Client) route() {
-	r := &routes{links: c.links, behind: make(map[*live.Server]*link, len(c.links)), plain: true}
+	r := &routes{links: c.links, behind: make(map[*live.Server]*link, len(c.links)), plain: true, lost: c.routes.Load().lost}
+	switch some := len(c.links) > 0; {
+	case some && r.lost == nil:
+		r.lost = make(chan struct{})
+	case !some && r.lost != nil:
+		lost := r.lost
+		r.lost = nil
+		defer close(lost) // after the routes say so
+	}
 	for _, l := range c.links {
 		r.behind[l.server] = l
 		r.plain = r.plain && !l.credits

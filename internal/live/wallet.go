@@ -222,6 +222,11 @@ func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit)
 	return w.acquire(ctx, Now(), lost, p)
 }
 
+// AcquireOrAt is AcquireOr for a caller that has just read the clock.
+func (w *Wallet) AcquireOrAt(ctx context.Context, now mono.Time, lost <-chan struct{}, p *Permit) (ok bool, err error) {
+	return w.acquire(ctx, now, lost, p)
+}
+
 func (w *Wallet) acquire(ctx context.Context, now mono.Time, lost <-chan struct{}, p *Permit) (ok bool, err error) {
 	p.begin(ctx, w)
 	if d, ok := ctx.Deadline(); ok {
