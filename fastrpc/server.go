@@ -295,6 +295,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			s.cut()
 			go s.Close() // which waits for handlers
 			return ctx.Err()
 		case <-look.C:
@@ -307,9 +308,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close ends the server at once: connections break, and the contexts of handlers end. It returns when
 // handlers have.
 func (s *Server) Close() {
+	s.cut()
+	s.running.Wait()
+	s.workers.close()
+}
+
+// cut breaks the connections.
+func (s *Server) cut() {
 	for _, c := range s.drain() {
 		_ = c.conn.Close()
 	}
-	s.running.Wait()
-	s.workers.close()
 }
