@@ -72,3 +72,33 @@ func TestSlowFirstAnswersAreAskedAfter(t *testing.T) {
 		t.Error("the server has no credits, and a request waits")
 	}
 }
+
+// Before a server has granted anything, no request is refused because many wait: it may have no credits.
+func TestNobodyIsRefusedByAnUnknownServer(t *testing.T) {
+	for _, grants := range []bool{false, true} {
+		l := newWallet(t, WalletConfig{QueueLimit: 4})
+		s := l.Open()
+		for range firstFlight + 10 {
+			l.Submit(0, waiter())
+		}
+		if w, _, reason := l.Next(0); w != nil {
+			t.Fatalf("a request is refused: %v", reason)
+		}
+		sent, refused := 0, 0
+		if grants {
+			l.OnGrant(0, s, wire.Grant{Epoch: 1, Seq: 1, Window: firstFlight, Revive: time.Hour})
+		} else {
+			l.OnPlainReply(s)
+		}
+		for w, step, _ := l.Next(0); w != nil; w, step, _ = l.Next(0) {
+			if step == Send {
+				sent++
+			} else {
+				refused++
+			}
+		}
+		if !grants && sent != 10 || grants && (refused != 6 || sent != 0) {
+			t.Errorf("grants %v: %d of 10 were sent and %d refused", grants, sent, refused)
+		}
+	}
+}

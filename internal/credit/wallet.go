@@ -17,7 +17,8 @@ import (
 type WalletConfig struct {
 	// QueueLimit is the most requests that wait for a credit; one more drops the
 	// oldest, which has the least time left. Default 1024. Larger keeps more
-	// requests that will expire anyway, smaller refuses short bursts.
+	// requests that will expire anyway, smaller refuses short bursts. It does not
+	// count before a server has granted any: it may turn out to have none.
 	QueueLimit int
 	// MaxWait is the longest wait for a credit, or the request's deadline if that is
 	// sooner. Default: a sixth of the request's budget or of the servers' objective,
@@ -278,7 +279,7 @@ func (l *Wallet) Next(now mono.Time) (*Waiter, Step, work.Reason) {
 	switch {
 	case w == nil:
 		return nil, Wait, work.None
-	case l.len > l.cfg.QueueLimit:
+	case l.len > l.cfg.QueueLimit && slices.ContainsFunc(l.offers.servers, (*Window).Credited):
 		l.unlink(w)
 		return w, Refuse, work.WalletFull
 	}
