@@ -105,14 +105,14 @@ func (m *Method) call(ctx context.Context, in, out []byte, timed bool) ([]byte, 
 
 // ended is the error of a call whose context ended after it was sent.
 func ended(ctx context.Context, method string) error {
-	return fmt.Errorf("fastrpc: the call to %q was under way: %w", method, context.Cause(ctx))
+	return fmt.Errorf("fastrpc: the call to %q was under way: %w", method, live.Ended(ctx))
 }
 
 // acquire finds the connection, with a credit where servers grant them.
 func (c *call) acquire(ctx context.Context) error {
 	client := c.method.client
 	if ctx.Err() != nil {
-		return fmt.Errorf("fastrpc: the call to %q was not sent: %w", c.method.name, context.Cause(ctx))
+		return fmt.Errorf("fastrpc: the call to %q was not sent: %w", c.method.name, live.Ended(ctx))
 	}
 	for {
 		r := client.routes.Load()
@@ -127,17 +127,20 @@ func (c *call) acquire(ctx context.Context) error {
 			return nil
 		}
 		c.sent = live.Now()
-		if err := client.wallet.AcquireAt(ctx, c.sent, &c.permit); err != nil {
-			if client.ctx.Err() != nil {
-				return ErrClosed
-			}
+		ok, err := client.wallet.AcquireOrAt(ctx, c.sent, r.lost, &c.permit)
+		switch {
+		case err != nil && client.ctx.Err() != nil:
+			return ErrClosed
+		case err != nil:
 			return err
+		case !ok:
+			continue // no server is connected any more
 		}
 		if c.holds = true; c.permit.Waited() > 0 {
 			c.sent = live.Now()
 		}
 		if c.link = r.to(c.permit.Server()); c.link == nil {
-			c.link = client.routes.Load().to(c.permit.Server())
+			c.link = client.newest().to(c.permit.Server())
 		}
 		if c.link != nil {
 			return nil
@@ -153,6 +156,7 @@ func (c *call) send(ctx context.Context, tags *wire.Tags, in []byte, timed bool)
 	}
 	if c.holds {
 		h.demand, h.waited = uint16(min(c.permit.Demand(), 1<<16-1)), c.permit.Waited()
+		tags.Asks = c.permit.Asks()
 	}
 	if d, ok := ctx.Deadline(); ok {
 		h.budget = max(time.Until(d), 1) // never 0, which would say that there is none
@@ -177,8 +181,12 @@ func (l *link) send(c *call, h *request, in []byte) error {
 	free := len(l.free)
 	switch {
 	case o.err != nil:
-		defer o.mu.Unlock()
-		return o.err
+		err := o.err
+		o.mu.Unlock()
+		if !errors.Is(err, ErrLost) && !errors.Is(err, ErrClosed) { // of a write, which the reader does not know of yet
+			err = fmt.Errorf("%w: %s: %w", ErrLost, l.address, err)
+		}
+		return err
 	case l.draining:
 		o.mu.Unlock()
 		return &live.Refusal{Reason: work.Draining}
@@ -241,6 +249,7 @@ func (c *call) answered(h *response, reply *wire.Reply, body []byte) (here bool)
 	if c.holds {
 		if h.status == statusOK || h.status == statusError {
 			c.served = max(live.Instant(c.link.in.now).Sub(c.sent), 1)
+			c.link.heard(c.permit.Asks(), reply.HasGrant)
 		}
 	}
 	if !here {

@@ -70,7 +70,8 @@ type Client struct {
 type routes struct {
 	links  []*link
 	behind map[*live.Server]*link
-	plain  bool // none of them has credits
+	plain  bool          // none of them has credits
+	lost   chan struct{} // closed when there is none any more; nil without any
 }
 
 // Dial connects to the servers at the addresses, "host:port" or "unix:" and a path, with one
@@ -160,12 +161,24 @@ func (c *Client) keep(dial context.Context, address string, first chan<- error) 
 	}
 }
 
-// add opens a connection to calls.
+// add opens a connection to calls. Those that wait for a credit find it with the lock, as they may have one before the
+// routes are made.
 func (c *Client) add(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	l.server = c.wallet.Open(l.wants)
+	if !l.credits {
+		l.server.OnPlainReply() // it never limits
+	}
 	c.links = append(c.links, l)
 	c.route()
+}
+
+// newest returns the routes when whoever makes new ones has done so.
+func (c *Client) newest() *routes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.routes.Load()
 }
 
 // remove closes a connection to calls. Further calls of it do nothing.
@@ -183,7 +196,15 @@ func (c *Client) remove(l *link) {
 
 // route makes the routes anew. It is called with the lock held.
 func (c *Client) route() {
-	r := &routes{links: c.links, behind: make(map[*live.Server]*link, len(c.links)), plain: true}
+	r := &routes{links: c.links, behind: make(map[*live.Server]*link, len(c.links)), plain: true, lost: c.routes.Load().lost}
+	switch some := len(c.links) > 0; {
+	case some && r.lost == nil:
+		r.lost = make(chan struct{})
+	case !some && r.lost != nil:
+		lost := r.lost
+		r.lost = nil
+		defer close(lost) // after the routes say so
+	}
 	for _, l := range c.links {
 		r.behind[l.server] = l
 		r.plain = r.plain && !l.credits

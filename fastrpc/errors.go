@@ -14,7 +14,7 @@ import (
 type Error struct {
 	// Code is for the application; 0 is an error without one.
 	Code uint32
-	// Message is for people. What is over 1,020 bytes of it is cut off on its way.
+	// Message is for people. What is over 1,024 bytes of it is cut off on its way.
 	Message string
 }
 

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -33,6 +35,8 @@ type incoming struct {
 	room   live.Ticket
 	began  time.Time // if timed
 
+	refused atomic.Bool // a call that was made for it
+
 	mu    sync.Mutex
 	over  bool          // the call has ended, and r serves another call or will
 	begun bool          // the handler has: the gate does not listen any more
@@ -57,6 +61,9 @@ func (s *Server) incoming() *incoming {
 func (r *incoming) begin(c *serverConn, m *served, h *request, tags wire.Tags) {
 	r.method, r.timed, r.tags = m, h.timed, tags
 	r.ticket, r.inline, r.watched = nil, false, false
+	if r.refused.Load() { // to store takes much longer
+		r.refused.Store(false)
+	}
 	r.limited = tags.Budget > 0
 	if r.limited {
 		r.deadline = c.in.now.Add(tags.Budget)
@@ -116,6 +123,9 @@ func (r *incoming) believe(cfg *ServerConfig) bool {
 	}
 	return true
 }
+
+// RefusedBelow notes that a call made for r was refused: see live.RefusedBelow.
+func (r *incoming) RefusedBelow() { r.refused.Store(true) }
 
 // Kind is what calls of the method do: see live.Kind.
 func (m *served) Kind() string { return m.name }
@@ -196,8 +206,10 @@ func (e *ending) tell() {
 		body = append(make([]byte, 4), "the answer is longer than the caller takes"...)
 	}
 	r.finish(&h, &more, body)
-	if e.out != nil && cap(e.out) <= mostKept {
-		r.out = e.out[:0]
+	// Room for an answer as long as this one, and not what the handler returned: that may be a part of the request, or
+	// something that the handler keeps.
+	if len(e.out) <= mostKept {
+		r.out = slices.Grow(r.out[:0], len(e.out))
 	}
 	r.recycle()
 }
@@ -228,7 +240,7 @@ func (r *incoming) leave(e *ending, below bool, h *response, more *wire.Reply) {
 		outcome = work.Late // the client has given up
 	case gone:
 		outcome = work.Ignored
-	case below:
+	case below, e.err != nil && r.refused.Load():
 		outcome = work.Dropped
 	}
 	if e.err != nil {

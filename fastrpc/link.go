@@ -22,18 +22,19 @@ type link struct {
 	conn     net.Conn
 	in       inbox
 	out      outbox
-	credits  bool // the server grants them
-	frame    int  // the longest frame that the server takes, in bytes
-	server   *live.Server
+	credits  bool         // the server grants them
+	frame    int          // the longest frame that the server takes, in bytes
+	server   *live.Server // once it is open to calls
 	callee   *live.Callee
 	base     wire.Grant // the last grant that came in full
 	based    bool
 	flying   atomic.Int32 // calls
 	demand   atomic.Uint32
 	lanes    []atomic.Pointer[call] // by lane
-	freed    []uint16               // lanes of answers that were read since the last look
+	freed    []uint16               // lanes of answers of which the callers do not know yet
 	arrived  []arrived              // answers of which the callers do not know yet
 	returned []live.Returned        // room for deliver
+	plain    int                    // answers in a row without a grant
 	pause    time.Duration          // that the server asked for
 
 	// With the lock of out:
@@ -69,11 +70,8 @@ func (c *Client) connect(ctx context.Context, address string) (*link, error) {
 	}
 	l.in = inbox{conn: conn, limit: responseLen + wire.MaxLen + c.cfg.MaxMessage, idle: l.collect}
 	l.out.start(conn, c.cfg.MaxUnsent, c.cfg.WriteTimeout)
+	l.out.brief = newBrief(conn) // a caller has a deadline of its own
 	l.out.notice = func(dst []byte) []byte { return appendShort(dst, kindDemand, l.demand.Load()) }
-	l.server = c.wallet.Open(l.wants)
-	if !l.credits {
-		l.server.OnPlainReply() // it never limits
-	}
 	return l, nil
 }
 
@@ -143,13 +141,13 @@ func (l *link) serve() time.Duration {
 		l.out.last(appendText(nil, kindClose, bounded(err.Error())))
 	}
 	l.client.remove(l)
+	l.server.Close()
 	if l.client.ctx.Err() != nil {
 		err = ErrClosed
 	} else {
 		err = fmt.Errorf("%w: %s: %w", ErrLost, l.address, err)
 	}
 	l.out.close(err) // from now on nothing is sent
-	l.server.Close()
 	for i := range l.lanes {
 		if c := l.lanes[i].Swap(nil); c != nil {
 			c.lost(err)
@@ -174,7 +172,7 @@ func (l *link) take(f []byte) error {
 		}
 		l.base, l.based = reply.Grant, true
 		if l.credits {
-			l.server.OnGrant(reply.Grant)
+			l.server.OnGrant(l.usable(reply.Grant))
 		}
 		return nil
 	case kindDrain:
@@ -233,6 +231,9 @@ func (l *link) answer(f []byte) error {
 		reply.Grant, reply.HasGrant = l.base, true
 		reply.Grant.Seq, reply.Grant.Window = h.seq, uint32(h.window)
 	}
+	if reply.HasGrant {
+		reply.Grant = l.usable(reply.Grant)
+	}
 	l.lanes[n].Store(nil)
 	l.freed = append(l.freed, uint16(n))
 	l.arrived = append(l.arrived, arrived{c, c.answered(&h, &reply, body)})
@@ -240,6 +241,30 @@ func (l *link) answer(f []byte) error {
 		l.deliver()
 	}
 	return nil
+}
+
+// plainForGood is after how many answers in a row without a grant a server is asked whether it grants any more, as one whose gate
+// was turned off does not: four times as many as come between two grants of one that does.
+const plainForGood = 64
+
+// heard notes whether the answer to a call with a credit had a grant, and whether the call had asked for one.
+func (l *link) heard(asked, granted bool) {
+	if granted {
+		l.plain = 0
+		return
+	}
+	if l.plain++; l.plain == plainForGood {
+		l.server.Reset() // the next call asks
+	}
+	if asked {
+		l.server.OnPlainReply()
+	}
+}
+
+// usable returns a grant of no more requests than there are lanes: more would be refused for want of one, not wait.
+func (l *link) usable(g wire.Grant) wire.Grant {
+	g.Window = min(g.Window, uint32(len(l.lanes)))
+	return g
 }
 
 // arrived is a call whose answer was read, and whether its caller waits for it.
@@ -251,8 +276,14 @@ type arrived struct {
 // mostTogether is how many calls at most hear of their answers together: the first waits some microseconds for the last.
 const mostTogether = 64
 
-// deliver gives back the credits of the calls whose answers were read, under one lock, and wakes their callers.
-func (l *link) deliver() {
+// deliver makes the lanes free that were answered, gives back the credits of the calls, under one lock, and wakes their callers.
+// It reports whether the connection is of no more use: the server drains, and no call is in flight.
+func (l *link) deliver() (idle bool) {
+	l.out.mu.Lock()
+	l.free = append(l.free, l.freed...)
+	idle = l.draining && len(l.free) == l.unused
+	l.out.mu.Unlock()
+	l.freed = l.freed[:0]
 	for _, a := range l.arrived {
 		if c, ok := a.call.credit(); ok {
 			l.returned = append(l.returned, c)
@@ -272,17 +303,12 @@ func (l *link) deliver() {
 	}
 	clear(l.arrived)
 	l.arrived = l.arrived[:0]
+	return idle
 }
 
-// collect makes the lanes free that were answered, and tells the callers. It runs before the reader reads again.
+// collect delivers what was read. It runs before the reader reads again.
 func (l *link) collect() {
-	defer l.deliver()
-	l.out.mu.Lock()
-	l.free = append(l.free, l.freed...)
-	idle := l.draining && len(l.free) == l.unused
-	l.out.mu.Unlock()
-	l.freed = l.freed[:0]
-	if idle { // the server waits for that
+	if l.deliver() { // the server waits for that
 		_ = l.conn.Close()
 	}
 }

@@ -1,6 +1,7 @@
 package fastrpc
 
 import (
+	"errors"
 	"net"
 	"runtime"
 	"sync"
@@ -17,7 +18,8 @@ const mostSpare = 256 << 10
 //	                                      ▼  append too, and writes them all
 //	what came during the write ──▶ run writes it
 //
-// A goroutine therefore writes once at most for what is its own and never for ever for others.
+// A goroutine therefore writes once at most for what is its own and never for ever for others. With brief set it does not wait
+// for the other side either: run writes what the socket does not take at once.
 type outbox struct {
 	conn    net.Conn
 	limit   int           // bytes that wait; who appends more waits, or is told
@@ -30,11 +32,14 @@ type outbox struct {
 	buf     []byte
 	spare   []byte
 	writing bool
-	pending bool // a goroutine has yielded and will write
-	noticed bool // notice must be called
-	waiting int  // for room
+	pending bool   // a goroutine has yielded and will write
+	rest    []byte // of a write that run is to go on with, while writing
+	whole   []byte // what was to be written then
+	noticed bool   // notice must be called
+	waiting int    // for room
 	until   time.Time
-	err     error // the connection is over
+	brief   *brief // nil: who writes waits
+	err     error  // the connection is over
 	wake    chan struct{}
 	done    chan struct{} // run has returned
 }
@@ -101,8 +106,26 @@ func (o *outbox) flushLocked() {
 	out := o.buf
 	o.buf, o.spare = o.spare[:0], nil
 	o.mu.Unlock()
-	err := o.write(out)
+	n, err := o.begin(out)
 	o.mu.Lock()
+	if n < len(out) && err == nil {
+		o.rest, o.whole = out[n:], out
+		o.poke()
+		return
+	}
+	o.wrote(out, err)
+}
+
+// begin writes b, or as much of it as can be written without a wait.
+func (o *outbox) begin(b []byte) (n int, err error) {
+	if o.brief != nil {
+		return o.brief.write(b)
+	}
+	return len(b), o.write(b)
+}
+
+// wrote ends the write of out. It is called with the lock held.
+func (o *outbox) wrote(out []byte, err error) {
 	o.writing = false
 	if cap(out) <= mostSpare {
 		o.spare = out
@@ -117,6 +140,13 @@ func (o *outbox) flushLocked() {
 	if len(o.buf) > 0 || o.err != nil {
 		o.poke()
 	}
+}
+
+// goOn writes the rest of what was begun, and leaves no deadline behind, which brief would run into.
+func (o *outbox) goOn() error {
+	err := o.write(o.rest)
+	o.until = time.Time{}
+	return errors.Join(err, o.conn.SetWriteDeadline(o.until))
 }
 
 // write writes b in time. To move the deadline costs as much as a small write, so that is
@@ -152,6 +182,14 @@ func (o *outbox) run() {
 	defer close(o.done)
 	for range o.wake {
 		o.mu.Lock()
+		if o.rest != nil {
+			o.mu.Unlock()
+			err := o.goOn()
+			o.mu.Lock()
+			whole := o.whole
+			o.rest, o.whole = nil, nil
+			o.wrote(whole, err)
+		}
 		if o.noticed && o.err == nil {
 			o.noticed = false
 			o.buf = o.notice(o.buf)

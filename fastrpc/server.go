@@ -41,7 +41,7 @@ type ServerConfig struct {
 	// may need a buffer of it. Its caller is told before it sends a longer one.
 	MaxMessage int
 	// MaxInFlight is the most running and waiting requests of a connection, up to MaxLanes.
-	// Default 1024. The client keeps further ones back.
+	// Default 1024. A client with credits keeps further ones back; without, it refuses them unsent.
 	MaxInFlight int
 	// MaxConnections is the most connections at once. Default 65,536. Further ones are closed.
 	MaxConnections int
@@ -274,7 +274,7 @@ func (s *Server) drain() []*serverConn {
 
 // Shutdown ends the server without loss: it accepts nothing more, tells clients to go
 // elsewhere, refuses requests that still come, and returns when all running requests have been
-// answered. If ctx ends before, it closes the remaining connections and returns ctx's error.
+// answered. If ctx ends before, it closes the remaining connections and returns ctx's error, also while handlers run.
 func (s *Server) Shutdown(ctx context.Context) error {
 	conns := s.drain()
 	for _, c := range conns {
@@ -295,7 +295,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			s.Close()
+			s.cut()
+			go s.Close() // which waits for handlers
 			return ctx.Err()
 		case <-look.C:
 		}
@@ -307,9 +308,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close ends the server at once: connections break, and the contexts of handlers end. It returns when
 // handlers have.
 func (s *Server) Close() {
+	s.cut()
+	s.running.Wait()
+	s.workers.close()
+}
+
+// cut breaks the connections.
+func (s *Server) cut() {
 	for _, c := range s.drain() {
 		_ = c.conn.Close()
 	}
-	s.running.Wait()
-	s.workers.close()
 }

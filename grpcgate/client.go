@@ -3,6 +3,7 @@ package grpcgate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -98,13 +99,13 @@ type outgoing struct {
 	said   *said // what the context says under outgoingMetadata, nil if a context around it does
 
 	mu       sync.Mutex
-	attempts int32        // sent
-	fetching bool         // a permit for this attempt
+	fetching uint32       // the number of the pool in which a permit for this attempt is fetched, 0 if none is
+	attempts uint16       // sent
 	told     bool         // the tags say that this client obeys credits; not guarded, and nor is stream
 	stream   bool         // the call is one
 	permit   *live.Permit // for the next attempt
 	holds    *live.Permit // of the last one
-	err      error        // why there will be no permit
+	err      error        // why there is no permit for the next attempt
 	reply    *wire.Reply  // to the last attempt, nil if that said nothing
 	sent     live.Outgoing
 
@@ -127,6 +128,15 @@ func (o *outgoing) Value(key any) any {
 func outgoingFrom(ctx context.Context) *outgoing {
 	o, _ := ctx.Value(outgoingKey{}).(*outgoing)
 	return o
+}
+
+// alone returns the context of an exempt call that is made with ctx: one that is made for another call, as by an interceptor of
+// that, has nothing to do with its credit and its server.
+func alone(ctx context.Context) context.Context {
+	if outgoingFrom(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, outgoingKey{}, nil)
 }
 
 // begin prepares an attempt of a call, the first of which began at an instant: it waits
@@ -165,18 +175,18 @@ func (c *client) begin(ctx context.Context, conn *grpc.ClientConn, try int, bega
 	}
 	tags.Token = live.TokenFrom(ctx)
 	if tags == (wire.Tags{}) {
-		return o, o, nil
+		return o, o.withText(""), nil
 	}
 	return o, o.withTags(&tags), nil
 }
 
-// take returns the permit for the next attempt, if there is one.
-func (o *outgoing) take() (*live.Permit, error) {
+// take returns the permit for the next attempt, if there is one, or why there will be none, or whether one is on its way from p.
+func (o *outgoing) take(p *pool) (permit *live.Permit, err error, coming bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p := o.permit
-	o.permit = nil
-	return p, o.err
+	permit, err = o.permit, o.err
+	o.permit, o.err = nil, nil
+	return permit, err, o.fetching == p.number
 }
 
 // end gives back a permit that no attempt took, and returns the reply to the last attempt, nil if that said nothing, and
@@ -218,7 +228,7 @@ func (o *outgoing) last() (r wire.Reply) {
 
 func (c *client) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if c.o.exempt.has(method) {
-		return invoke(ctx, method, req, reply, conn, opts...)
+		return invoke(alone(ctx), method, req, reply, conn, opts...)
 	}
 	if c.err != nil {
 		return c.err
@@ -242,8 +252,8 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 			}()
 			return invoke(out, method, req, reply, conn, opts...)
 		}()
-		if err == nil && !sent {
-			c.uncredited(conn)
+		if !sent {
+			c.notSent(conn, err)
 		}
 		if c.o.retries == 0 {
 			return understood(err)
@@ -258,10 +268,17 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 	}
 }
 
-// uncredited counts a call that this package's balancer did not send, and says it at the first one. A ClientConn that is
-// not connected sent nothing: an interceptor answered.
-func (c *client) uncredited(conn *grpc.ClientConn) {
-	if conn.GetState() != connectivity.Ready {
+// notSent counts a call that ended with err and that this package's balancer did not send: no server was connected; or an
+// interceptor further in ended it; or there is another balancer, which is said at the first call.
+func (c *client) notSent(conn *grpc.ClientConn, err error) {
+	if err != nil {
+		var refusal *live.Refusal
+		if !errors.As(err, &refusal) && !answered(status.Code(err)) {
+			c.o.calls.Target(conn.Target()).Count(live.Failed, work.None)
+		}
+		return
+	}
+	if _, ours := c.pools.Load(conn); ours || conn.GetState() != connectivity.Ready {
 		return
 	}
 	c.o.counters.Uncredited.Add(1)
@@ -290,7 +307,7 @@ func (c *client) mayRetry(ctx context.Context, o *outgoing) bool {
 
 func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.o.exempt.has(method) {
-		return open(ctx, desc, conn, method, opts...)
+		return open(alone(ctx), desc, conn, method, opts...)
 	}
 	if c.err != nil {
 		return nil, c.err
@@ -305,13 +322,12 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	defer o.giveBack() // also when an interceptor further in panics
 	cs, err := open(out, desc, conn, method, opts...)
 	reply, sent := o.end()
+	if !sent {
+		c.notSent(conn, err)
+	}
 	if err != nil {
 		o.sent.End(reply)
-	} else if !sent {
-		c.uncredited(conn)
-	}
-	if err != nil || c.o.hold < 0 {
-		return cs, err
+		return cs, understood(err)
 	}
 	return newSentStream(cs, o, desc.ClientStreams, c.o.hold), nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 )
@@ -60,10 +61,15 @@ func (c *controlClient) serve(a *live.Server, client *client) {
 }
 
 // demand tells the server how many requests wait for its credits. It does not
-// block; of several calls the last counts.
+// block; of several calls the last counts. A server that has said nothing yet is told nothing, but the stream is opened: one
+// without credits has none to open.
 func (c *controlClient) demand(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if n == credit.Unheard {
+		c.tell(true)
+		return
+	}
 	c.want, c.wants = n, true
 	c.tell(n > 0)
 }
@@ -103,14 +109,22 @@ func (c *controlClient) tell(open bool) {
 	}
 }
 
-// run opens the stream and sends what is new until the stream ends.
+// run opens the stream and sends what is new until the stream ends. A server without the service has no credits, unless
+// its answers say so.
 func (c *controlClient) run() {
 	defer c.done.Done()
-	err := c.talk()
+	code := status.Code(c.talk())
+	if account := c.ended(code); code == codes.Unimplemented && account != nil {
+		account.OnPlainReply()
+	}
+}
+
+// ended notes how the stream ended, and returns the account.
+func (c *controlClient) ended(code codes.Code) *live.Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running, c.asks = false, nil
-	switch status.Code(err) {
+	switch code {
 	case codes.Unimplemented:
 		c.never = true
 	case codes.ResourceExhausted:
@@ -118,6 +132,7 @@ func (c *controlClient) run() {
 	default:
 		c.notTill = time.Now().Add(time.Second)
 	}
+	return c.account
 }
 
 func (c *controlClient) talk() error {

@@ -27,7 +27,7 @@ func TestFetchedTooLate(t *testing.T) {
 		server.OnGrant(grant)
 	}
 	window(1)
-	p := &picker{pool: &pool{wallet: wallet}}
+	p := &picker{pool: &pool{number: 1, wallet: wallet, lost: t.Context()}}
 	on := &backend{account: server}
 	o := &outgoing{Context: t.Context()}
 	waits := func(n int) { eventually(t, "the wallet's queue", func() bool { return wallet.Waiting() == n }) }
@@ -38,7 +38,7 @@ func TestFetchedTooLate(t *testing.T) {
 	p.send(o, first, on)
 	window(2)
 	eventually(t, "the second credit to come back", func() bool { return wallet.Waiting() == 0 && server.Outstanding() == 1 })
-	if late, err := o.take(); late != nil || err != nil {
+	if late, err, _ := o.take(p.pool); late != nil || err != nil {
 		t.Errorf("the call still has %v, %v", late, err)
 	}
 
@@ -55,7 +55,7 @@ func TestFetchedTooLate(t *testing.T) {
 	window(2)
 	var second *live.Permit
 	eventually(t, "the credit of the next attempt", func() bool {
-		second, err = o.take()
+		second, err, _ = o.take(p.pool)
 		return second != nil || err != nil
 	})
 	if err != nil || server.Outstanding() != 2 {
@@ -77,10 +77,10 @@ func TestFetchedBetween(t *testing.T) {
 	found := func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		return !o.fetching && o.permit != nil
+		return o.fetching == 0 && o.permit != nil
 	}
 	for range 2 {
-		o.fetch(t.Context(), &pool{wallet: wallet}, wallet)
+		o.fetch(t.Context(), &pool{number: 1, wallet: wallet, lost: t.Context()}, wallet)
 		eventually(t, "a credit", found)
 	}
 	if n := server.Outstanding(); n != 1 {

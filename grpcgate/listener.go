@@ -20,10 +20,19 @@ import (
 // tells of connections through stats handlers too, but with one in place each
 // call costs about 40 allocations more.)
 func Serve(s *grpc.Server, lis net.Listener) error {
+	registerOnce(s)
+	return s.Serve(listener{lis})
+}
+
+// registering is for two calls of Serve at once, for two listeners of one server.
+var registering sync.Mutex
+
+func registerOnce(s *grpc.Server) {
+	registering.Lock()
+	defer registering.Unlock()
 	if _, have := s.GetServiceInfo()[controlService]; !have {
 		RegisterControl(s)
 	}
-	return s.Serve(listener{lis})
 }
 
 type listener struct{ net.Listener }

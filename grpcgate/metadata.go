@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
@@ -62,12 +63,30 @@ func text(tags *wire.Tags) string {
 // says it itself.
 func (o *outgoing) withTags(tags *wire.Tags) context.Context {
 	if o.permit == nil {
-		return metadata.AppendToOutgoingContext(o, wire.MetadataKey, text(tags))
+		return o.withText(text(tags))
 	}
 	s := o.permit.Server().Said().Form(tags, asMetadata).(*said)
 	if s.value == nil || o.Context.Value(outgoingMetadata) != nil { // the caller has metadata too
-		return metadata.AppendToOutgoingContext(o, wire.MetadataKey, s.text)
+		return o.withText(s.text)
 	}
 	o.said = s
 	return o
+}
+
+// withText returns the context of the call with tags, if text is not empty, beside the caller's metadata. In those may be other
+// tags, if the caller passes on what the request that it serves came with, or makes this call for another one: they are of
+// that one alone, and a server that finds two believes neither.
+func (o *outgoing) withText(text string) context.Context {
+	if live.Serving(o.Context) || outgoingFrom(o.Context) != nil {
+		if md, _ := metadata.FromOutgoingContext(o.Context); len(md[wire.MetadataKey]) > 0 {
+			if md[wire.MetadataKey] = []string{text}; text == "" {
+				delete(md, wire.MetadataKey)
+			}
+			return metadata.NewOutgoingContext(o, md)
+		}
+	}
+	if text == "" {
+		return o
+	}
+	return metadata.AppendToOutgoingContext(o, wire.MetadataKey, text)
 }

@@ -30,7 +30,7 @@ func TestPermitOfACallThatIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	o := &outgoing{Context: ctx}
-	o.fetch(ctx, new(pool), wallet)
+	o.fetch(ctx, &pool{number: 1, lost: t.Context()}, wallet)
 	eventually(t, "the attempt waits for a credit", func() bool { return wallet.Waiting() == 1 })
 	o.end() // the call fails for another reason; its context lives on
 	server.OnGrant(wire.Grant{Epoch: 1, Seq: 2, Window: 1, Revive: time.Hour})

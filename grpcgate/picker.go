@@ -49,11 +49,13 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if o == nil {
 		return balancer.PickResult{SubConn: p.subs[int(p.turn.Add(1)%uint32(len(p.subs)))]}, nil
 	}
-	permit, err := o.take()
-	if err != nil {
+	permit, err, coming := o.take(p.pool)
+	switch {
+	case err != nil:
 		return balancer.PickResult{}, err
-	}
-	if permit != nil {
+	case permit == nil && coming:
+		return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+	case permit != nil:
 		if b := p.byAcc[permit.Server()]; b != nil {
 			return p.send(o, permit, b), nil
 		}
@@ -75,31 +77,36 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 
 // fetch waits for a credit on behalf of an attempt and has it picked again. It does nothing if
 // what an earlier one found is not taken yet: that came after the pick had looked, and the pick
-// that follows it takes it.
+// that follows it takes it. Nor does it if no server is connected any more: grpc is about to have a picker that says so, and
+// waits or fails by its own rules.
 func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
+	lost := p.untilLost()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.fetching || o.permit != nil || o.err != nil {
+	if o.fetching == p.number || o.permit != nil || o.err != nil || lost.Err() != nil {
 		return
 	}
-	o.fetching = true
+	o.fetching = p.number
 	attempt := o.attempts
 	go func() {
 		permit := new(live.Permit)
-		err := wallet.AcquireTo(ctx, permit)
+		ok, err := wallet.AcquireOr(ctx, lost.Done(), permit)
 		spanevent.Waited(ctx, spanevent.CreditWait, permit.Waited())
-		if err != nil {
+		if !ok {
 			permit = nil
 		}
+		if lost.Err() != nil && ctx.Err() == nil {
+			err = nil // whichever was heard of first
+		}
 		o.mu.Lock()
-		if o.attempts != attempt { // it was sent with another one, found by a pick
+		if o.attempts != attempt || o.fetching != p.number { // it was sent with another one, found by a pick, or has another balancer
 			o.mu.Unlock()
 			if permit != nil {
 				permit.Return(0)
 			}
 			return
 		}
-		o.fetching = false
+		o.fetching = 0
 		if err != nil {
 			spanevent.Refused(ctx, err)
 			live.UnsentBelow(ctx, err)
@@ -134,7 +141,7 @@ func (p *picker) send(o *outgoing, permit *live.Permit, b *backend) balancer.Pic
 		a = new(attempt)
 	}
 	o.attempts++
-	o.fetching = false
+	o.fetching = 0
 	o.reply = nil
 	o.holds = permit
 	o.mu.Unlock()

@@ -16,13 +16,16 @@ import (
 
 func init() { balancer.Register(builder{}) }
 
+// pools counts the pools of this process.
+var pools atomic.Uint32
+
 // builder makes one pool for each ClientConn that uses the policy.
 type builder struct{}
 
 func (builder) Name() string { return BalancerName }
 
 func (builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-	p := &pool{ClientConn: cc, target: opts.Target.Endpoint(), backends: map[balancer.SubConn]*backend{}}
+	p := &pool{number: max(pools.Add(1), 1), ClientConn: cc, target: opts.Target.Endpoint(), backends: map[balancer.SubConn]*backend{}, accounts: map[*live.Server]*backend{}}
 	p.lost, p.lose = context.WithCancel(context.Background())
 	p.lose() // nothing is connected yet
 	// The base balancer keeps a SubConn for each address, connected and health
@@ -57,13 +60,15 @@ type backend struct {
 // reaches the picker, which also links the pool to its ClientConn: a balancer
 // does not know for which ClientConn it was built, but a call does.
 type pool struct {
-	balancer.Balancer   // the base
-	balancer.ClientConn // what the base reports to, through UpdateState below
+	number              uint32 // tells it from others, above 0
+	balancer.Balancer          // the base
+	balancer.ClientConn        // what the base reports to, through UpdateState below
 	target              string
 
 	mu       sync.Mutex
 	backends map[balancer.SubConn]*backend
-	client   *client // nil: not linked
+	accounts map[*live.Server]*backend // of those with one
+	client   *client                   // nil: not linked
 	conn     *grpc.ClientConn
 	wallet   *live.Wallet
 	called   *live.Target // nil: nobody counts
@@ -137,6 +142,7 @@ func (p *pool) detach(b *backend) *live.Server {
 	defer p.mu.Unlock()
 	a := b.account
 	b.account = nil
+	delete(p.accounts, a)
 	return a
 }
 
@@ -149,7 +155,7 @@ func (p *pool) open(b *backend, wallet *live.Wallet) {
 		a.Close()
 		return
 	}
-	b.account = a
+	b.account, p.accounts[a] = a, b
 	client := p.client
 	p.mu.Unlock()
 	b.control.serve(a, client)
@@ -204,6 +210,13 @@ func (p *pool) clientState() (sum live.ClientState) {
 	return sum
 }
 
+// untilLost returns a context that ends when no server is connected any more.
+func (p *pool) untilLost() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
+}
+
 // acquire waits for a credit, for which there is room. It returns neither permit nor error if no server
 // is connected, or none any more: what happens then is for grpc's rules on
 // failing fast and waiting for ready.
@@ -227,12 +240,7 @@ func (p *pool) acquire(ctx context.Context, room *live.Permit) (*live.Permit, er
 func (p *pool) behind(a *live.Server) *backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, b := range p.backends {
-		if b.account == a {
-			return b
-		}
-	}
-	return nil
+	return p.accounts[a]
 }
 
 // longestDrain bounds how long a draining server is left alone.
@@ -242,21 +250,13 @@ const longestDrain = 30 * time.Second
 // of use for as long as it asks for, if there is another.
 func (p *pool) drained(a *live.Server, pushback time.Duration) {
 	p.mu.Lock()
-	var b *backend
-	others := 0
-	for _, have := range p.backends {
-		switch {
-		case have.account == a:
-			b = have
-		case have.account != nil:
-			others++
-		}
-	}
-	if b == nil || others == 0 {
+	b := p.accounts[a]
+	if b == nil || len(p.accounts) == 1 { // there is no other
 		p.mu.Unlock()
 		return
 	}
 	b.account = nil
+	delete(p.accounts, a)
 	wallet := p.wallet
 	p.mu.Unlock()
 	b.control.serve(nil, nil)

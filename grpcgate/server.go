@@ -138,7 +138,9 @@ type call struct {
 // enter takes the call through the gate, which is in, if the tap handle made it. On success the call's leave must be
 // called and its handler be given the context returned.
 func (s *server) enter(ctx context.Context, in *incoming, method string, content Content) (call, context.Context, error) {
-	if in == nil { // net/http's transport has no tap handle, and makes a Peer for each request; or the gate was off
+	// net/http's transport has no tap handle, and makes a Peer for each request; or the gate was off; or a handler calls
+	// another one in its process, with the context of the call that it serves, whose ticket is not this one's.
+	if in == nil || in.server != s || in.admitted {
 		md, _ := metadata.FromIncomingContext(ctx)
 		in = &incoming{Context: ctx, tags: tagsOf(md, nil, &s.o.counters.Malformed)}
 		ctx = in

@@ -138,17 +138,19 @@ func saidIn(st *status.Status) (info *errdetails.ErrorInfo, retry *errdetails.Re
 }
 
 // understood returns the error of a call so that errors.As finds the *spillgate.Refusal in it
-// that the server, or one further down, said in its status, as it does in the refusal of a
-// wallet. Any other error is returned as it is.
+// that the server, or one further down, said in its status, as it does in the refusal of this client's own
+// wallet. Any other error is returned as it is. A server has no wallet: where its status says that one refused, it is that of a
+// client of the handler, which has run.
 func understood(err error) error {
 	st, info, retry := refusalIn(err)
-	if info == nil {
+	var own *live.Refusal
+	if info == nil || errors.As(err, &own) {
 		return err
 	}
 	r := &live.Refusal{Reason: work.Downstream, Pushback: -1}
 	for i := range work.NumReasons {
-		if strings.EqualFold(work.Reason(i).String(), info.Reason) {
-			r.Reason = work.Reason(i)
+		if reason := work.Reason(i); reason.Sent() && strings.EqualFold(reason.String(), info.Reason) {
+			r.Reason = reason
 		}
 	}
 	r.ID, _ = live.ParseRefusalID(info.Metadata[refusalField])

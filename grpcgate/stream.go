@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/spanevent"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -160,6 +162,16 @@ func (s *servedStream) SendMsg(m any) error {
 	return err
 }
 
+// SetTrailer leaves out what a service further down says of its credits, where the handler passes on its trailer as it came:
+// the client would take them for this server's.
+func (s *servedStream) SetTrailer(md metadata.MD) {
+	if len(md[wire.MetadataKey]) > 0 {
+		md = md.Copy()
+		delete(md, wire.MetadataKey)
+	}
+	s.ServerStream.SetTrailer(md)
+}
+
 // end gives back what the stream has, and reports whether a ticket came back before the
 // stream's end.
 func (s *servedStream) end() bool {
@@ -188,11 +200,8 @@ func (s *servedStream) stop(err error) error {
 // streamsOf returns the number of open streams of the client that a call comes
 // from, nil if it cannot be told from others.
 func (s *server) streamsOf(in *incoming) *atomic.Int32 {
-	if in == nil {
-		return nil // net/http's transport, which has a limit of its own
-	}
-	if in.conn == nil {
-		return nil
+	if in == nil || in.server != s || in.conn == nil {
+		return nil // net/http's transport, which has a limit of its own, or a call inside the process
 	}
 	if in.tags.Credits {
 		if a := in.conn.open(live.Now(), in.tags.Client); a != nil {
@@ -223,6 +232,10 @@ type sentStream struct {
 
 func newSentStream(cs grpc.ClientStream, o *outgoing, two bool, hold time.Duration) *sentStream {
 	s := &sentStream{ClientStream: cs, call: o, two: two, hold: hold}
+	if hold < 0 { // for life
+		s.heard.Store(true)
+		s.two, two, hold = false, false, time.Hour
+	}
 	s.timer = time.AfterFunc(hold, o.release)
 	if !two {
 		s.timer.Stop() // until it is answered, it is a request like any other

@@ -100,6 +100,9 @@ func (s *Wallet) Demand() int { return s.wallet.Demand() }
 // it, until false.
 func (s *Wallet) NextDemand(now mono.Time) (int, bool) {
 	_, demand, ok := s.wallet.NextDemand(now)
+	for ok && demand == credit.Unheard {
+		_, demand, ok = s.wallet.NextDemand(now)
+	}
 	return demand, ok
 }
 

@@ -7,6 +7,9 @@ import "github.com/spillgate/spillgate/internal/mono"
 // they have free, smoothly and without chance. Always the server with the most would leave one unvisited whose window is
 // small because it is not visited.
 //
+// A server without credits takes any number of requests, and next to it those with credits, or new ones, would get next to
+// none. It counts as the one of them with the largest window, and as one credit when it has as many requests.
+//
 // Sums over neighbours (Fenwick 1994) find the server of a credit, and take a change, in logarithmic time.
 type offers struct {
 	servers []*Window
@@ -14,6 +17,8 @@ type offers struct {
 	all     int
 	turn    uint32    // the last place, in parts of the line
 	due     mono.Time // no server that has nothing free may be asked unasked before
+	plains  int       // servers without credits
+	most    int       // while there are some: the largest window of the others, 0 if there is no other
 }
 
 // goldenTurn is the golden ratio less 1, in parts of 2³².
@@ -45,6 +50,12 @@ func (o *offers) close(w *Window) {
 		moved.place, o.servers[w.place] = w.place, moved
 		o.set(moved, free)
 	}
+	if w.asPlain {
+		o.plains--
+	}
+	if o.plains > 0 {
+		o.level()
+	}
 }
 
 // set notes that n are free at a server.
@@ -65,9 +76,43 @@ func (o *offers) changed(w *Window) {
 	if w.closed {
 		return
 	}
-	n := max(w.Limit()-w.outstanding, 0)
+	if is := w.state == plain; is != w.asPlain {
+		if w.asPlain = is; is {
+			o.plains++
+		} else {
+			o.plains--
+		}
+		o.level()
+	} else if o.plains > 0 && w.Limit() != w.levelled {
+		o.level()
+	}
+	n := o.free(w)
 	if o.set(w, n); n == 0 {
 		o.due = min(o.due, w.UnaskedAt())
+	}
+}
+
+// free returns for how many requests w counts.
+func (o *offers) free(w *Window) int {
+	n := max(w.Limit()-w.outstanding, 0)
+	if w.asPlain && o.most > 0 {
+		n = min(n, max(o.most-w.outstanding, 1))
+	}
+	return n
+}
+
+// level has the servers without credits count as those with the most.
+func (o *offers) level() {
+	o.most = 0
+	for _, w := range o.servers {
+		if w.levelled = w.Limit(); !w.asPlain {
+			o.most = max(o.most, w.levelled)
+		}
+	}
+	for _, w := range o.servers {
+		if w.asPlain {
+			o.set(w, o.free(w))
+		}
 	}
 }
 

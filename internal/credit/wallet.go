@@ -3,6 +3,7 @@ package credit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 type WalletConfig struct {
 	// QueueLimit is the most requests that wait for a credit; one more drops the
 	// oldest, which has the least time left. Default 1024. Larger keeps more
-	// requests that will expire anyway, smaller refuses short bursts.
+	// requests that will expire anyway, smaller refuses short bursts. It does not
+	// count before a server has granted any: it may turn out to have none.
 	QueueLimit int
 	// MaxWait is the longest wait for a credit, or the request's deadline if that is
 	// sooner. Default: a sixth of the request's budget or of the servers' objective,
@@ -62,6 +64,7 @@ type Waiter struct {
 	asked      bool      // the window was unknown when the request was sent
 	since      mono.Time // of Submit
 	expire     mono.Time // while it waits
+	early      bool      // well before one in front of it
 	queued     bool
 	prev, next *Waiter
 }
@@ -102,6 +105,9 @@ type Wallet struct {
 	spoken     bool   // some server may have been told of demand by itself
 	head, tail *Waiter
 	len        int
+	latest     mono.Time // at which one of those expires that came since nobody waited
+	early      int       // how many of them expire well before one that came earlier,
+	soonest    mono.Time // and none of all before this, if there are any
 	lanes      lanes
 	parted     bool          // a server spoke of parts
 	objective  time.Duration // the shortest that a server said; 0: none did
@@ -150,6 +156,7 @@ func (l *Wallet) Close(w *Window) {
 	if !w.closed {
 		w.closed = true
 		l.offers.close(w)
+		l.heed()
 	}
 }
 
@@ -212,16 +219,56 @@ func (l *Wallet) expiry(w *Waiter) mono.Time {
 	return w.since.Add(max(min(budget/6, budget/5-l.cfg.Late, budget-l.margin()), budget/20))
 }
 
-// hear takes what a grant says of its server's objective. The shortest counts, since
-// a request may go to any of the servers; waits that began before end by it too.
-func (l *Wallet) hear(objective time.Duration) {
-	if objective <= 0 || l.objective > 0 && objective >= l.objective {
+// heed takes what the servers say of their objectives. The shortest counts, since
+// a request may go to any of them; waits that began before end by it too. Where no server that is left says any, the last
+// one stays: they may be about to come back.
+func (l *Wallet) heed() {
+	shortest := time.Duration(0)
+	for _, w := range l.offers.servers {
+		if o := w.grant.Objective; o > 0 && (shortest == 0 || o < shortest) {
+			shortest = o
+		}
+	}
+	if shortest == 0 || shortest == l.objective {
 		return
 	}
-	l.objective = objective
+	l.objective = shortest
+	l.early, l.latest, l.soonest = 0, math.MinInt64, mono.Never
 	for w := l.head; w != nil; w = w.next {
 		w.expire = min(w.expire, l.expiry(w))
+		l.date(w)
 	}
+}
+
+// lateBy is the part of its wait by which a waiter may be refused too late because one in front of it expires later: their
+// deadlines are never the same, and to look through all would take as long as there are many.
+const lateBy = 8
+
+// date notes when a waiter expires, that those in front of it were dated before.
+func (l *Wallet) date(w *Waiter) {
+	if w.early = w.expire.Add(w.expire.Sub(w.since)/lateBy) < l.latest; w.early {
+		l.early++
+	}
+	l.latest, l.soonest = max(l.latest, w.expire), min(l.soonest, w.expire)
+}
+
+// expired returns a waiter that expires now or has before, nil if there is none.
+func (l *Wallet) expired(now mono.Time) *Waiter {
+	if now >= l.head.expire {
+		return l.head
+	}
+	if l.early == 0 || now < l.soonest {
+		return nil
+	}
+	l.soonest = mono.Never
+	for w := l.head; w != nil; w = w.next {
+		if now >= w.expire {
+			l.soonest = now // there may be more of them
+			return w
+		}
+		l.soonest = min(l.soonest, w.expire)
+	}
+	return nil
 }
 
 // Next returns the next waiter that leaves the queue, to be sent or refused with
@@ -232,12 +279,13 @@ func (l *Wallet) Next(now mono.Time) (*Waiter, Step, work.Reason) {
 	switch {
 	case w == nil:
 		return nil, Wait, work.None
-	case l.len > l.cfg.QueueLimit:
+	case l.len > l.cfg.QueueLimit && slices.ContainsFunc(l.offers.servers, (*Window).Credited):
 		l.unlink(w)
 		return w, Refuse, work.WalletFull
-	case now >= w.expire:
-		l.unlink(w)
-		return w, Refuse, work.WalletExpired
+	}
+	if late := l.expired(now); late != nil {
+		l.unlink(late)
+		return late, Refuse, work.WalletExpired
 	}
 	win := l.offers.pick(now)
 	if win == nil {
@@ -301,8 +349,11 @@ func (l *Wallet) OnPlainReply(w *Window) {
 // OnGrant takes a grant of a server. It reports whether the grant was the
 // newest.
 func (l *Wallet) OnGrant(now mono.Time, w *Window, g wire.Grant) bool {
-	l.hear(g.Objective)
+	before := w.grant.Objective
 	newest := w.onGrant(now, g)
+	if w.grant.Objective != before {
+		l.heed()
+	}
 	l.offers.changed(w)
 	return newest
 }
@@ -316,23 +367,35 @@ func (l *Wallet) OnPart(w *Waiter, part float64) {
 	}
 }
 
+// Unheard is the demand that NextDemand has for a server that has answered nothing yet: there is nothing to tell it, but if the
+// driver can find out that it has no credits, without an answer of its own, OnPlainReply frees the requests that wait for one.
+const Unheard = -1
+
 // NextDemand names a server that must be told the demand without a request,
 // until there is none: it granted no window and has no reply to come, or none
 // for long, so it cannot learn of requests that began to wait, or of waiting
-// ones that went elsewhere. Call it after the calls that Next follows.
+// ones that went elsewhere. Call it after the calls that Next follows. The demand is Unheard once the first requests to a
+// server have taken long.
 func (l *Wallet) NextDemand(now mono.Time) (*Window, int, bool) {
 	if l.len == 0 && !l.spoken {
 		return nil, 0, false // no server knows of any, and there is none
 	}
 	for _, w := range l.offers.servers {
-		if w.state != credited {
+		if w.state == plain {
 			continue
 		}
 		if w.outstanding > 0 {
 			if l.len == 0 || now < w.quietAt() || w.offered > 0 || now >= w.UnaskedAt() {
 				continue
 			}
-		} else if w.grant.Window > 0 {
+		} else if w.state == unknown || w.grant.Window > 0 {
+			continue
+		}
+		if w.state == unknown {
+			if w.told == 0 {
+				w.told = 1
+				return w, Unheard, true
+			}
 			continue
 		}
 		// Appearing and vanishing are news; how much more is not.
@@ -367,6 +430,9 @@ func (l *Wallet) NextWake() mono.Time {
 		return mono.Never
 	}
 	at := l.head.expire
+	if l.early > 0 {
+		at = min(at, l.soonest)
+	}
 	for _, w := range l.offers.servers {
 		at = min(at, w.UnaskedAt())
 		if w.outstanding > 0 && w.told == 0 {
@@ -393,11 +459,13 @@ func (l *Wallet) push(w *Waiter) {
 	w.queued, w.prev, w.next = true, l.tail, nil
 	if l.tail == nil {
 		l.head = w
+		l.latest, l.soonest = math.MinInt64, mono.Never
 	} else {
 		l.tail.next = w
 	}
 	l.tail = w
 	l.len++
+	l.date(w)
 	if l.parted {
 		l.lanes.push(w)
 	}
@@ -416,6 +484,10 @@ func (l *Wallet) unlink(w *Waiter) {
 	}
 	w.queued, w.prev, w.next = false, nil, nil
 	l.len--
+	if w.early {
+		w.early = false
+		l.early--
+	}
 	if w.lane != nil {
 		l.lanes.remove(w)
 	}

@@ -353,17 +353,6 @@ func TestSlowReplyDoesNotHoldTheQueue(t *testing.T) {
 	if w, _, _ := l.Next(unasked + 1); w != nil {
 		t.Error("a second one sent unasked at once")
 	}
-
-	// Before the first grant nothing is known: then after a second.
-	l = newWallet(t, WalletConfig{})
-	l.Open()
-	for range firstFlight {
-		l.Submit(0, waiter())
-	}
-	l.Submit(0, waiter())
-	if got := l.NextWake(); got != mono.Time(firstSilence) {
-		t.Errorf("wakes at %v, want %v", got, firstSilence)
-	}
 }
 
 // TestSmallWindowsAreVisited: a server with few free credits gets its part, or

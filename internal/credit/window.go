@@ -19,6 +19,9 @@ const (
 	silence = 4
 	// firstSilence is the same for a server that has not granted anything yet.
 	firstSilence = time.Second
+	// firstPatience is how long such a server may leave the first requests unanswered, while others wait, until it is worth
+	// knowing whether it has credits at all: they may be long polls or streams. Most answers come sooner.
+	firstPatience = 100 * time.Millisecond
 	// leastRevive is the least Grant.Revive that counts. A request that is refused costs a server some 100 µs, so what one
 	// client sends unasked takes at most a tenth of a processor; with 0 it would send all that it has.
 	leastRevive = time.Millisecond
@@ -37,6 +40,8 @@ type Window struct {
 	first       int // WalletConfig.FirstFlight
 	place       int // among the offers
 	offered     int
+	asPlain     bool // it counts as plain there,
+	levelled    int  // and its limit was this when the plain ones were levelled
 	// told is the demand last reported without a request.
 	told   int
 	tellAt mono.Time // not again before
@@ -77,10 +82,13 @@ func (w *Window) Credited() bool { return w.state == credited }
 // be silent: its answers take so long that they cannot be relied on to carry the
 // demand there and credits back. Streams may take for ever. A server that says its
 // objective answers others within it, so nothing came of them; Revive alone is many
-// objectives where leases are long.
+// objectives where leases are long. Of one that has answered none, it is when its first requests have taken firstPatience.
 func (w *Window) quietAt() mono.Time {
-	if w.state != credited {
+	switch w.state {
+	case plain:
 		return mono.Never
+	case unknown:
+		return w.heardAt.Add(firstPatience)
 	}
 	patience := w.grant.Revive
 	if o := w.grant.Objective; o > 0 {

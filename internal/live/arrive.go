@@ -57,7 +57,7 @@ func (u *Turn) Await(ctx context.Context) error {
 		t.queued = t.core.Queued()
 	} else if err := t.wait(ctx); err != nil {
 		if u.gone {
-			err.cause = context.Cause(ctx)
+			err.cause = Ended(ctx)
 		}
 		u.visit.refused(err, u.gone)
 		return err

@@ -15,6 +15,13 @@ var origin = time.Now().Add(-time.Hour)
 // told: no policy sees time run backwards.
 func Now() mono.Time { return mono.Time(time.Since(origin)) }
 
-// Instant converts t, which must carry a monotonic reading, as those of time.Now
-// and of context deadlines do.
-func Instant(t time.Time) mono.Time { return mono.Time(t.Sub(origin)) }
+// Instant converts t. One without a monotonic reading, such as a deadline that a message brought, is as far away as the
+// calendar says now: the calendar may have been set since the process began.
+func Instant(t time.Time) mono.Time { return instant(t, origin) }
+
+func instant(t, origin time.Time) mono.Time {
+	if t == t.Round(0) {
+		return mono.Time(time.Since(origin)).Add(time.Until(t))
+	}
+	return mono.Time(t.Sub(origin))
+}

@@ -101,7 +101,7 @@ func (t *Ticket) wait(ctx context.Context) *Refusal {
 		select {
 		case verdict = <-t.wake:
 		case <-ctx.Done():
-			cause := context.Cause(ctx)
+			cause := Ended(ctx)
 			if t.giveUp(cause) {
 				return g.refuse(t, t.core.Reason(), t.pushback, cause)
 			}

@@ -1,6 +1,8 @@
 package live
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,3 +62,12 @@ func (r *Refusal) Error() string {
 // Unwrap returns the error of the caller's context if that is what ended the
 // wait, so that errors.Is(err, context.Canceled) holds.
 func (r *Refusal) Unwrap() error { return r.cause }
+
+// Ended returns the error of a context that has ended, and with it the cause, if that is another.
+func Ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

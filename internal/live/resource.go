@@ -253,7 +253,7 @@ func (r *Resource) refuse(reason work.Reason, pushback time.Duration) *Refusal {
 
 // gone is the refusal of a request whose context has ended.
 func (r *Resource) gone(ctx context.Context) *Refusal {
-	cause := context.Cause(ctx)
+	cause := Ended(ctx)
 	reason := work.Canceled
 	if errors.Is(cause, context.DeadlineExceeded) {
 		reason = work.Expired
@@ -287,7 +287,7 @@ func (h *Hold) giveUp(ctx context.Context) (*Hold, error) {
 	}
 	r.mu.Unlock()
 	if reason := <-h.wake; reason != work.None {
-		return h.outcome(reason, context.Cause(ctx))
+		return h.outcome(reason, Ended(ctx))
 	}
 	// It came at the same time. Nobody waits for what would be done with it.
 	r.mu.Lock()

@@ -68,7 +68,7 @@ func (s *Server) Identity() uint64 { return s.id }
 
 // Open adds a server. notify, if not nil, is called when the server must be told
 // the number of waiting requests because no request or reply carries it; not
-// under a lock, and it must not block.
+// under a lock, and it must not block. The number may be credit.Unheard.
 func (w *Wallet) Open(notify func(demand int)) *Server {
 	s := &Server{wallet: w, notify: notify, id: rand.Uint64() | 1}
 	w.mu.Lock()
@@ -222,6 +222,11 @@ func (w *Wallet) AcquireOr(ctx context.Context, lost <-chan struct{}, p *Permit)
 	return w.acquire(ctx, Now(), lost, p)
 }
 
+// AcquireOrAt is AcquireOr for a caller that has just read the clock.
+func (w *Wallet) AcquireOrAt(ctx context.Context, now mono.Time, lost <-chan struct{}, p *Permit) (ok bool, err error) {
+	return w.acquire(ctx, now, lost, p)
+}
+
 func (w *Wallet) acquire(ctx context.Context, now mono.Time, lost <-chan struct{}, p *Permit) (ok bool, err error) {
 	p.begin(ctx, w)
 	if d, ok := ctx.Deadline(); ok {
@@ -291,7 +296,7 @@ func (p *Permit) wait(ctx context.Context, lost <-chan struct{}) (verdict, bool)
 
 // notSent is the refusal of a request whose context ended while it waited.
 func notSent(ctx context.Context) *Refusal {
-	r := &Refusal{Reason: work.Canceled, Pushback: -1, cause: context.Cause(ctx)}
+	r := &Refusal{Reason: work.Canceled, Pushback: -1, cause: Ended(ctx)}
 	if errors.Is(r.cause, context.DeadlineExceeded) {
 		r.Reason = work.WalletExpired
 	}

@@ -1,0 +1,104 @@
+package credit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/wire"
+)
+
+// However little the others have, a server without credits is not limited; and when the last one of them goes or has credits,
+// all is as before.
+func TestServersWithoutCreditsAreNotLimitedByOthers(t *testing.T) {
+	l := newWallet(t, WalletConfig{})
+	plainly, other := l.Open(), l.Open()
+	l.OnPlainReply(plainly)
+	l.OnGrant(0, other, wire.Grant{Window: 2, Epoch: 1, Seq: 1, Revive: time.Hour})
+	for i := range 100 {
+		if step, _ := l.Submit(0, waiter()); step != Send {
+			t.Fatalf("request %d waits", i)
+		}
+	}
+	if plainly.Outstanding() != 98 || other.Outstanding() != 2 {
+		t.Errorf("outstanding %d and %d, expected 98 and 2", plainly.Outstanding(), other.Outstanding())
+	}
+	l.OnGrant(0, other, wire.Grant{Window: 300, Epoch: 1, Seq: 2, Revive: time.Hour})
+	if all := l.offers.all; all != 298+202 {
+		t.Errorf("%d requests count, expected 298 and 202", all)
+	}
+	l.OnGrant(0, plainly, wire.Grant{Window: 100, Epoch: 1, Seq: 1, Revive: time.Hour})
+	if all := l.offers.all; all != 298+2 {
+		t.Errorf("%d requests count, expected 298 and 2", all)
+	}
+	third := l.Open()
+	l.OnPlainReply(third)
+	l.Close(third)
+	l.Close(other)
+	if all := l.offers.all; all != 2 || l.offers.plains != 0 {
+		t.Errorf("%d requests count, of %d servers without credits; expected 2 of 0", all, l.offers.plains)
+	}
+}
+
+// Once the first requests to a server have taken long, as long polls do, and others wait, the driver hears that it is worth knowing
+// whether the server has credits.
+func TestSlowFirstAnswersAreAskedAfter(t *testing.T) {
+	l := newWallet(t, WalletConfig{})
+	s := l.Open()
+	for range firstFlight {
+		l.Submit(0, waiter())
+	}
+	if at := l.NextWake(); at != mono.Never {
+		t.Errorf("wakes at %v although nothing waits", at)
+	}
+	l.Submit(0, waiter())
+	if _, _, ok := l.NextDemand(mono.Time(firstPatience) - 1); ok {
+		t.Error("told while the answers may well come")
+	}
+	if at := l.NextWake(); at != mono.Time(firstPatience) {
+		t.Errorf("wakes at %v, expected %v", at, firstPatience)
+	}
+	if w, n, ok := l.NextDemand(mono.Time(firstPatience)); !ok || w != s || n != Unheard {
+		t.Errorf("told of %d, %v, expected nothing but that it is unheard", n, ok)
+	}
+	if _, _, ok := l.NextDemand(mono.Time(firstPatience)); ok {
+		t.Error("told again though it is no news")
+	}
+	if at := l.NextWake(); at != mono.Time(firstSilence) {
+		t.Errorf("wakes at %v, expected %v, when one may be sent unasked", at, firstSilence)
+	}
+	l.OnPlainReply(s)
+	if _, step, _ := l.Next(mono.Time(firstPatience)); step != Send {
+		t.Error("the server has no credits, and a request waits")
+	}
+}
+
+// Before a server has granted anything, no request is refused because many wait: it may have no credits.
+func TestNobodyIsRefusedByAnUnknownServer(t *testing.T) {
+	for _, grants := range []bool{false, true} {
+		l := newWallet(t, WalletConfig{QueueLimit: 4})
+		s := l.Open()
+		for range firstFlight + 10 {
+			l.Submit(0, waiter())
+		}
+		if w, _, reason := l.Next(0); w != nil {
+			t.Fatalf("a request is refused: %v", reason)
+		}
+		sent, refused := 0, 0
+		if grants {
+			l.OnGrant(0, s, wire.Grant{Epoch: 1, Seq: 1, Window: firstFlight, Revive: time.Hour})
+		} else {
+			l.OnPlainReply(s)
+		}
+		for w, step, _ := l.Next(0); w != nil; w, step, _ = l.Next(0) {
+			if step == Send {
+				sent++
+			} else {
+				refused++
+			}
+		}
+		if !grants && sent != 10 || grants && (refused != 6 || sent != 0) {
+			t.Errorf("grants %v: %d of 10 were sent and %d refused", grants, sent, refused)
+		}
+	}
+}
