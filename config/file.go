@@ -256,15 +256,15 @@ func (d *decoder) limits(n node, l *proxy.Limits) {
 		"header":             func(n node) { d.Integer(n, &l.Header) },
 		"header_timeout":     func(n node) { d.Duration(n, &l.HeaderTimeout) },
 		"body_timeout":       func(n node) { d.Duration(n, &l.BodyTimeout) },
-		"body_buffer":        func(n node) { d.Integer(n, &l.BodyBuffer) },
-		"body_rate":          func(n node) { d.Integer(n, &l.BodyRate) },
+		"body_buffer":        func(n node) { d.orNever(n, &l.BodyBuffer) },
+		"body_rate":          func(n node) { d.orNever(n, &l.BodyRate) },
 		"send_timeout":       func(n node) { d.Duration(n, &l.SendTimeout) },
 		"idle_timeout":       func(n node) { d.Duration(n, &l.IdleTimeout) },
 		"streams":            func(n node) { d.Integer(n, &l.Streams) },
 		"connect":            func(n node) { d.Duration(n, &l.Connect) },
 		"response":           func(n node) { d.Duration(n, &l.Response) },
 		"away":               func(n node) { d.Integer(n, &l.Away) },
-		"retries":            func(n node) { d.failures(n, &l.Retries) },
+		"retries":            func(n node) { d.orNever(n, &l.Retries) },
 		"answer_header":      func(n node) { d.Integer(n, &l.AnswerHeader) },
 	})
 }

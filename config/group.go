@@ -20,7 +20,7 @@ func (d *decoder) groups(n node, to *[]proxy.Group) {
 
 func (d *decoder) health(n node, to *proxy.Health) {
 	d.Object(n, keys{
-		"failures": func(n node) { d.failures(n, &to.Failures) },
+		"failures": func(n node) { d.orNever(n, &to.Failures) },
 		"pause":    func(n node) { d.Duration(n, &to.Pause) },
 		"ready":    func(n node) { d.Integer(n, &to.Ready) },
 		"check": func(n node) {
