@@ -82,7 +82,7 @@ the services did. Nothing is needed but the file. A first one:
 Your own traffic is a load too: {arrivals: trace.csv}, with an instant a line; and so are
 your service times: wait: {histogram: times.csv}, with lines of seconds,count. docs/worlds.md
 of https://github.com/spillgate/spillgate has every key, and examples/worlds a file for
-each of twelve questions.
+each of many questions.
 
 A seed decides all chance: the same file, policy and seed give the same figures in the
 simulator. With several seeds the counts are means, and the latencies are the worst seed's.
