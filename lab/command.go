@@ -126,6 +126,11 @@ there are some. The exit code is 0 if every bar was reached, and 1 if one was mi
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, _ := find(args[0])
+			if out != "" {
+				if err := plot.Prepare(out); err != nil {
+					return err
+				}
+			}
 			progress := newProgress(cmd.ErrOrStderr(), e.Name)
 			o.Progress = progress.step
 			began := time.Now()

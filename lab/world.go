@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/spelling"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/internal/world"
@@ -178,6 +179,11 @@ type played struct {
 
 // playWorld plays w with all policies and seeds, and shows what came of it.
 func playWorld(cmd *cobra.Command, s *stages, o *worldOptions, w *world.World) error {
+	if o.out != "" {
+		if err := plot.Prepare(o.out); err != nil {
+			return err
+		}
+	}
 	progress := newProgress(cmd.ErrOrStderr(), w.Name)
 	began := time.Now()
 	results, err := playAll(cmd.Context(), s, o, w, progress.step)
