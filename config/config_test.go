@@ -340,8 +340,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A limit that is switched off is negative in a proxy.Config, and the word never in a file.
-func TestNever(t *testing.T) {
+// A limit that is switched off is the word never in a file, and what takes a negative number for it says so.
+func TestNoNegativeNumbers(t *testing.T) {
 	f, err := Decode("f", []byte("slo: 1s\nlisten: :1\nupstreams: http://a\nhealth: {failures: never}\nlimits: {retries: never, body_rate: never, body_buffer: never}\n"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/proxy"
 )
 
-// orNever decodes a number, or never, which a proxy.Config has as a negative one.
+// orNever decodes a number, or never, which is negative in the configuration.
 func (d *decoder) orNever(n node, to *int) {
 	value := n.Kind()
 	s, word := n.Word()
