@@ -116,11 +116,12 @@ func (b *Broker) Listen() error {
 	if b.listeners != nil {
 		return nil
 	}
+	var errs []error
 	for _, address := range b.cfg.Listen {
 		l, err := b.listen(address)
 		if err != nil {
-			b.closeListeners()
-			return fmt.Errorf("broker: %w", err)
+			errs = append(errs, fmt.Errorf("broker: %w", err))
+			continue
 		}
 		b.listeners = append(b.listeners, l)
 		b.tcp = append(b.tcp, l.tcp)
@@ -128,12 +129,16 @@ func (b *Broker) Listen() error {
 	if b.cfg.Admin != "" {
 		l, err := net.Listen("tcp", b.cfg.Admin)
 		if err != nil {
-			b.closeListeners()
-			return fmt.Errorf("broker: the admin address: %w", err)
+			errs = append(errs, fmt.Errorf("broker: the admin address: %w", err))
+		} else {
+			b.admin = l
 		}
-		b.admin = l
 	}
-	return nil
+	err := errors.Join(errs...)
+	if err != nil {
+		b.closeListeners()
+	}
+	return err
 }
 
 // closeListeners closes what is open. The lock is held.

@@ -85,7 +85,7 @@ func (d *decoder) nsq(n node, l *nsq.Limits) {
 	})
 }
 
-// brokerPaths makes the paths of files in c relative to dir.
+// brokerPaths makes the paths of files and of the directory in c relative to dir.
 func brokerPaths(dir string, c *broker.Config) {
-	relative(dir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Access.Passwords)
+	relative(dir, &c.TLS.Cert, &c.TLS.Key, &c.TLS.ClientCA, &c.Access.Passwords, &c.Cluster.Data, &c.Cluster.CA, &c.Cluster.Cert, &c.Cluster.Key)
 }

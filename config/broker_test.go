@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillgate/spillgate/broker"
+	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/nats"
 	"github.com/spillgate/spillgate/broker/nsq"
@@ -63,5 +65,14 @@ func TestBrokerMistakes(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("a password is shown:\n%v", err)
+	}
+}
+
+// Paths are relative to the file, those of the nodes as well.
+func TestBrokerPaths(t *testing.T) {
+	c := broker.Config{TLS: broker.TLS{Cert: "a.pem"}, Cluster: backplane.Config{Data: "n1", CA: "ca.pem", Cert: "n1.pem", Key: "/keys/n1.key"}}
+	brokerPaths("etc", &c)
+	if n := c.Cluster; c.TLS.Cert != "etc/a.pem" || n.Data != "etc/n1" || n.CA != "etc/ca.pem" || n.Cert != "etc/n1.pem" || n.Key != "/keys/n1.key" {
+		t.Errorf("paths are %+v and %+v", c.TLS, n)
 	}
 }

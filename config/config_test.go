@@ -374,3 +374,18 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A limit that is switched off is the word never in a file, and what takes a negative number for it says so.
+func TestNoNegativeNumbers(t *testing.T) {
+	f, err := Decode("f", []byte("slo: 1s\nlisten: :1\nupstreams: http://a\nhealth: {failures: never}\nlimits: {retries: never, body_rate: never, body_buffer: never}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := f.Proxy; p.Health.Failures >= 0 || p.Limits.Retries >= 0 || p.Limits.BodyRate >= 0 || p.Limits.BodyBuffer >= 0 {
+		t.Errorf("read %+v and %+v", p.Health, p.Limits)
+	}
+	_, err = Decode("f", []byte("slo: 1s\nlisten: :1\nupstreams: http://a\nlimits: {body_rate: -1}\n"))
+	if err == nil || !strings.Contains(err.Error(), "or never") {
+		t.Errorf("-1 is answered %v, want one that names never", err)
+	}
+}

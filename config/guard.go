@@ -34,9 +34,9 @@ func (d *decoder) guarded(n node, c *guard.Config) {
 		"mode":            func(n node) { d.guardMode(n, &c.Mode) },
 		"period":          func(n node) { d.Duration(n, &c.Period) },
 		"min_age":         func(n node) { d.Duration(n, &c.MinAge) },
-		"per_second":      func(n node) { d.Integer(n, &c.PerSecond) },
-		"per_minute":      func(n node) { d.Integer(n, &c.PerMinute) },
-		"per_completion":  func(n node) { d.Number(n, &c.PerCompletion) },
+		"per_second":      func(n node) { d.some(n, func() float64 { d.Integer(n, &c.PerSecond); return float64(c.PerSecond) }) },
+		"per_minute":      func(n node) { d.some(n, func() float64 { d.Integer(n, &c.PerMinute); return float64(c.PerMinute) }) },
+		"per_completion":  func(n node) { d.some(n, func() float64 { d.Number(n, &c.PerCompletion); return c.PerCompletion }) },
 		"kill_switch":     func(n node) { d.Text(n, &c.KillSwitch) },
 		"show_statements": func(n node) { d.Boolean(n, &c.ShowStatements) },
 		"only":            func(n node) { d.Boolean(n, &c.Rules.Only) },
@@ -44,6 +44,15 @@ func (d *decoder) guarded(n node, c *guard.Config) {
 		"deny":            func(n node) { d.guardRules(n, &c.Rules.Deny) },
 		"background":      func(n node) { d.guardRules(n, &c.Rules.Background) },
 	})
+}
+
+// some decodes a cap of cancels, of which read returns the value. To a guard.Config 0 is the default, and who writes it
+// wants nothing cancelled.
+func (d *decoder) some(n node, read func() float64) {
+	before := d.Len()
+	if read() == 0 && d.Len() == before {
+		d.Wrong(n, "0", "more than 0; mode: monitor cancels nothing")
+	}
 }
 
 func (d *decoder) guardRules(n node, to *[]guard.Rule) {

@@ -56,6 +56,9 @@ func TestGuardMistakes(t *testing.T) {
     - url: postgres://u:s3cret@h:port/
       mode: soon
       period: 1h
+      per_second: 0
+      per_minute: -1
+      per_completion: 0
       allow: [{}]
       deny: [{kind: sleep}, {fingerprint: xyz}]
     - postgres://h/d
@@ -65,7 +68,8 @@ func TestGuardMistakes(t *testing.T) {
 	}
 	text := err.Error()
 	for _, want := range []string{"f:2:10: guard.admin", "f:4:12: guard.servers[0].url", `f:5:12: guard.servers[0].slo: "fast"`, "f:6:12: guard.servers[1].url",
-		"guard.servers[1].slo", `f:7:13: guard.servers[1].mode: "soon"`, "guard.servers[1].period", "guard.servers[1].allow[0]", "guard.servers[1].deny[0].kind", "guard.servers[1].deny[1].fingerprint",
+		"guard.servers[1].slo", `f:7:13: guard.servers[1].mode: "soon"`, "guard.servers[1].period", "f:9:19: guard.servers[1].per_second: 0, expected more than 0; mode: monitor cancels nothing",
+		"f:10:19: guard.servers[1].per_minute: -1, expected a whole number", "guard.servers[1].per_completion: 0, expected more than 0", "guard.servers[1].allow[0]", "guard.servers[1].deny[0].kind", "guard.servers[1].deny[1].fingerprint",
 		"guard.servers[2].slo"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("nothing about %s in\n%s", want, text)

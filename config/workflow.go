@@ -14,15 +14,16 @@ import (
 
 // orNever decodes a number, or never, which is negative in the configuration.
 func (d *decoder) orNever(n node, to *int) {
-	if s, ok := n.Word(); ok {
-		if s == "never" {
-			*to = -1
-			return
-		}
-		d.Wrong(n, plainyaml.Quoted(s), "a whole number of at least 0, or never")
-		return
+	value := n.Kind()
+	s, word := n.Word()
+	switch {
+	case s == "never":
+		*to = -1
+	case word, strings.HasPrefix(value, "-"):
+		d.Wrong(n, value, "a whole number of at least 0, or never")
+	default:
+		d.Integer(n, to)
 	}
-	d.Integer(n, to)
 }
 
 func (d *decoder) workflows(n node, to *map[string]proxy.Workflow) {

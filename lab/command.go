@@ -76,7 +76,12 @@ func newList() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the experiments and what each shows",
-		Args:  cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unexpected argument %q: the list is of all experiments", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			width := 0
 			for _, e := range Experiments() {
@@ -121,6 +126,11 @@ there are some. The exit code is 0 if every bar was reached, and 1 if one was mi
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, _ := find(args[0])
+			if out != "" {
+				if err := plot.Prepare(out); err != nil {
+					return err
+				}
+			}
 			progress := newProgress(cmd.ErrOrStderr(), e.Name)
 			o.Progress = progress.step
 			began := time.Now()

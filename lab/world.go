@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillgate/spillgate/internal/plot"
 	"github.com/spillgate/spillgate/internal/spelling"
 	"github.com/spillgate/spillgate/internal/table"
 	"github.com/spillgate/spillgate/internal/world"
@@ -82,7 +83,7 @@ the services did. Nothing is needed but the file. A first one:
 Your own traffic is a load too: {arrivals: trace.csv}, with an instant a line; and so are
 your service times: wait: {histogram: times.csv}, with lines of seconds,count. docs/worlds.md
 of https://github.com/spillgate/spillgate has every key, and examples/worlds a file for
-each of twelve questions.
+each of many questions.
 
 A seed decides all chance: the same file, policy and seed give the same figures in the
 simulator. With several seeds the counts are means, and the latencies are the worst seed's.
@@ -178,6 +179,11 @@ type played struct {
 
 // playWorld plays w with all policies and seeds, and shows what came of it.
 func playWorld(cmd *cobra.Command, s *stages, o *worldOptions, w *world.World) error {
+	if o.out != "" {
+		if err := plot.Prepare(o.out); err != nil {
+			return err
+		}
+	}
 	progress := newProgress(cmd.ErrOrStderr(), w.Name)
 	began := time.Now()
 	results, err := playAll(cmd.Context(), s, o, w, progress.step)

@@ -20,15 +20,11 @@ const (
 	PathRefusals = telemetry.PathRefusals
 )
 
-// gates returns the gates of all upstreams by their names.
+// gates returns the gates of all upstreams by the names that they have in log and metrics.
 func (p *Proxy) gates() map[string]*live.Gate {
 	all := map[string]*live.Gate{}
 	for _, u := range p.state.Load().upstreams {
-		name := u.name
-		if u.group != "" {
-			name = u.group + "/" + name
-		}
-		all[name] = u.gate
+		all[u.name] = u.gate
 	}
 	return all
 }

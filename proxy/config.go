@@ -414,7 +414,7 @@ func (l *Limits) check(wrong func(field, value, want string), between func(field
 		wrong("limits.answer_header", strconv.Itoa(n), "4096 to 16777216 bytes, or 0 for the default")
 	}
 	if n := l.Retries; n > 16 {
-		wrong("limits.retries", strconv.Itoa(n), "1 to 16, 0 for the default, or negative for none")
+		wrong("limits.retries", strconv.Itoa(n), "1 to 16, 0 for the default, or never")
 	}
 	if n := l.Streams; n < 0 || n > 100_000 {
 		wrong("limits.streams", strconv.Itoa(n), "1 to 100000, or 0 for the default")
@@ -422,10 +422,10 @@ func (l *Limits) check(wrong func(field, value, want string), between func(field
 	between("limits.header_timeout", l.HeaderTimeout, 0, time.Hour)
 	between("limits.body_timeout", l.BodyTimeout, 0, time.Hour)
 	if n := l.BodyBuffer; n > 16<<20 {
-		wrong("limits.body_buffer", strconv.Itoa(n), "1 to 16777216 bytes, 0 for the default, or negative for none")
+		wrong("limits.body_buffer", strconv.Itoa(n), "1 to 16777216 bytes, 0 for the default, or never")
 	}
 	if n := l.BodyRate; n > 1<<30 {
-		wrong("limits.body_rate", strconv.Itoa(n), "1 to 1073741824 bytes a second, 0 for the default, or negative for none")
+		wrong("limits.body_rate", strconv.Itoa(n), "1 to 1073741824 bytes a second, 0 for the default, or never")
 	}
 	between("limits.send_timeout", l.SendTimeout, 0, 24*time.Hour)
 	between("limits.idle_timeout", l.IdleTimeout, 0, 24*time.Hour)

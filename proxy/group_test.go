@@ -58,6 +58,13 @@ func TestGroupsByHostAndPath(t *testing.T) {
 		}
 	}
 
+	// What explains refusals calls a gate as metrics do.
+	for name := range p.gates() {
+		if got := metrics(t, p); !strings.Contains(got, `gate="`+name+`"`) {
+			t.Errorf("no metric of the gate %s", name)
+		}
+	}
+
 	// Without upstreams for the rest, nobody serves it.
 	next := p.state.Load().cfg
 	next.Upstreams = nil

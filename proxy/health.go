@@ -53,7 +53,7 @@ func (h Health) withDefaults() Health {
 // check finds the mistakes in h, which stands in field.
 func (h Health) check(wrong func(field, value, want string), field string) {
 	if n := h.Failures; n > 1_000_000 {
-		wrong(field+".failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or negative for never")
+		wrong(field+".failures", strconv.Itoa(n), "1 to 1000000, 0 for the default, or never")
 	}
 	if d := h.Pause; d < 0 || d > longestPause {
 		wrong(field+".pause", d.String(), fmt.Sprintf("0s to %v", longestPause))

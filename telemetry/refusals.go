@@ -40,6 +40,7 @@ type RefusedRequest struct {
 	Class    string `json:"class"`
 	Priority int    `json:"priority"`
 	Attempt  int    `json:"attempt"`
+	Long     bool   `json:"long_kind,omitempty"` // refused as one of too many that outlive the objective
 }
 
 // RefusedTimes is what the gate compared: see admission.Because.
@@ -120,7 +121,7 @@ func newestOf(gates map[string]*live.Gate, n int, dst []Refused) []Refused {
 func refused(gate string, e *live.Explanation) Refused {
 	out := Refused{
 		ID: e.ID, At: e.At.UTC(), Gate: gate, Reason: e.Reason.String(), Would: e.Would,
-		Of: RefusedRequest{Workflow: e.Workflow, Class: e.Class.String(), Priority: int(e.Priority), Attempt: e.Attempt},
+		Of: RefusedRequest{Workflow: e.Workflow, Class: e.Class.String(), Priority: int(e.Priority), Attempt: e.Attempt, Long: e.Long},
 		Times: RefusedTimes{
 			Expected: e.Expected.Seconds(), Accepted: e.Accepted.Seconds(), Queued: e.Queued.Seconds(), Waited: e.Waited.Seconds(),
 			Need: e.Need.Seconds(), Objective: e.Objective.Seconds(),

@@ -37,7 +37,7 @@ func TestBrokerMistakes(t *testing.T) {
 		want []string
 	}{
 		{"check " + bad, exitFailure, []string{"bad.yaml:2:32: broker.listen[1]", "broker.tls.cert: missing", "broker.tls.key: missing", "bad.yaml:3:31: broker.users[0].password", "bad.yaml:4:16: broker.nsq.ready", "5 mistakes"}},
-		{"check ../../examples/broker/spillgate.yaml", exitOK, []string{"ok", "anonymous clients: from loopback"}},
+		{"check ../../examples/broker/spillgate.yaml", exitOK, []string{"ok", "broker 127.0.0.1:1883, nats://127.0.0.1:4222", "admin 127.0.0.1:9092", "anonymous clients: from loopback"}},
 		{"broker --listen 0.0.0.0:0 --cert a", exitUsage, []string{`--listen "0.0.0.0:0"`, "without users", "--key is missing", "no listener with TLS"}},
 		{"broker --anonymous home --listen nats://x", exitUsage, []string{`--anonymous "home"`, `--listen "x"`}},
 		{"broker --limit plant/#", exitUsage, []string{`--limit "plant/#": rate is 0`, `--limit "plant/#": burst is 0`}},

@@ -140,12 +140,17 @@ func describeGroups(w io.Writer, c *proxy.Config) {
 func describeGuard(w io.Writer, c *guard.SetConfig) {
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		fmt.Fprintf(w, "  guard %s: %v, slo %v, %d rules allow, %d deny\n", guard.Label(s.URL), s.Mode, s.Objective, len(s.Rules.Allow), len(s.Rules.Deny))
+		fmt.Fprintf(w, "  guard %s: %v, slo %v; rules: %d allow, %d deny\n", guard.Label(s.URL), s.Mode, s.Objective, len(s.Rules.Allow), len(s.Rules.Deny))
 	}
 }
 
-// describeBroker prints who may come and the limits of topics, without passwords.
+// describeBroker prints where a broker listens, who may come and the limits of topics, without passwords.
 func describeBroker(w io.Writer, c *broker.Config) {
+	fmt.Fprintf(w, "  broker %s", strings.Join(c.WithDefaults().Listen, ", "))
+	if c.Admin != "" {
+		fmt.Fprintf(w, "; admin %s", c.Admin)
+	}
+	fmt.Fprintln(w)
 	if !c.Access.None() {
 		fmt.Fprintf(w, "  users: %d, and those of the file of passwords: %v\n", len(c.Access.Users), c.Access.Passwords != "")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spillgate/spillgate/internal/demo/page"
 	"github.com/spillgate/spillgate/internal/demo/screen"
 	"github.com/spillgate/spillgate/internal/demo/stage"
+	"github.com/spillgate/spillgate/internal/plot"
 )
 
 // demoFlags are the flags of the demo.
@@ -60,6 +61,9 @@ each topic.`,
 			}
 			if f.out == "" {
 				badOut = errors.New("--out is empty, expected a directory")
+			}
+			if badOut == nil {
+				badOut = plot.Prepare(f.out)
 			}
 			if err := usage(badAddr, badOut); err != nil {
 				return err

@@ -120,3 +120,29 @@ func TestExperimentsInPages(t *testing.T) {
 		}
 	}
 }
+
+// Every experiment has its figures in docs/results.md, in one of the records behind it, or in the list of what was not
+// measured there. Of those of culprits, pages name what follows atropos/, and of several in a row what differs.
+func TestResultsOfExperiments(t *testing.T) {
+	pages, _ := filepath.Glob(filepath.Join("..", "..", "docs", "results", "*.md"))
+	var text strings.Builder
+	for _, page := range append(pages, filepath.Join("..", "..", "docs", "results.md")) {
+		bytes, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(bytes)
+	}
+	named := map[string]bool{}
+	for _, found := range regexp.MustCompile("`(?:atropos/)?(-?[a-z0-9/-]+)(?: --quick)?`").FindAllStringSubmatch(text.String(), -1) {
+		named[found[1]] = true
+	}
+	for _, e := range lab.Experiments() {
+		// Parts of wild/live, and the same over HTTP, stand beside the whole.
+		name := strings.TrimSuffix(strings.TrimPrefix(e.Name, "atropos/"), "-http")
+		_, rest, _ := strings.Cut(name, "-")
+		if !named[name] && !named["-"+rest] && !strings.HasPrefix(name, "sim-c") && !strings.HasPrefix(name, "wild/live-") {
+			t.Errorf("no page of results names %s", e.Name)
+		}
+	}
+}

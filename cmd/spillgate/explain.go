@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -36,7 +37,8 @@ telemetry.Refusals, why it refused a request: what the gate expected, what it
 would have accepted, and how full it was. ID is in the refused answer: the member
 "refusal" of an HTTP problem, the metadata "refusal" of a gRPC ErrorInfo, the key
 "refusal" of the access log. Without ID it explains the newest refusals. A gate
-remembers the last ` + strconv.Itoa(live.MostExplained) + `.`,
+remembers the last ` + strconv.Itoa(live.MostExplained) + `. What a proxy refuses itself (at_once of a rule,
+limits, the advice of a guard) has no ID: see its access log and metrics.`,
 		Example: `  spillgate explain 127.0.0.1:9090
   spillgate explain 127.0.0.1:9090 5f3a0c1e0000002a`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -102,7 +104,7 @@ func runExplain(ctx context.Context, out io.Writer, admin, id string, f explainF
 		return fmt.Errorf("GET %s: %w; expected the admin address of a proxy or a service", telemetry.PathRefusals, err)
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "no gate has refused a request")
+		_, err := fmt.Fprintln(out, "no gate has refused a request; what a proxy refuses by at_once, limits or a guard's advice is in its access log and metrics alone")
 		return err
 	}
 	var lines strings.Builder
@@ -118,11 +120,22 @@ var because = map[string]string{
 	"infeasible": "too little time was left before the deadline",
 	"delay":      "the wait would have been too long for the objective, or was",
 	"queue_full": "the queue was full",
-	"share":      "the client had more than its share or its window while others waited",
+	"share":      "the client had more than its share while others waited",
 	"rate":       "the workflow was over its rate",
 	"draining":   "the server was shutting down",
 	"canceled":   "the caller gave up while the request waited",
 	"culprit":    "a request of this kind was blocking others",
+}
+
+// why is because of one refusal, as far as its facts tell more.
+func why(r *telemetry.Refused) string {
+	switch {
+	case r.Of.Long:
+		return "requests like it mostly take longer than the objective, and as many of them as may had begun"
+	case r.Reason == work.Share.String() && r.Credits != nil && r.Credits.Over:
+		return "the client sent more than its window while others waited"
+	}
+	return because[r.Reason]
 }
 
 func printRefused(out io.Writer, r *telemetry.Refused) {
@@ -154,7 +167,7 @@ func printRefused(out io.Writer, r *telemetry.Refused) {
   capacity   %d of %d slots in use, %d waiting of at most %d
   request    workflow %s, class %s, priority %d, attempt %d; client: %s
 `,
-		r.ID, verb, r.At.Local().Format("2006-01-02 15:04:05.000"), r.Gate, r.Reason, because[r.Reason],
+		r.ID, verb, r.At.Local().Format("2006-01-02 15:04:05.000"), r.Gate, r.Reason, why(r),
 		seconds(r.Times.Expected), seconds(r.Times.Accepted), seconds(r.Times.Queued), seconds(r.Times.Waited),
 		seconds(r.Times.Objective), seconds(r.Times.Need), deadline,
 		r.Places.Running, r.Places.Limit, r.Places.Waiting, r.Places.QueueLimit,

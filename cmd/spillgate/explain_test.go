@@ -73,6 +73,12 @@ func TestExplain(t *testing.T) {
 	if code := run(t.Context(), []func() *cobra.Command{newExplain}, []string{"explain", without.Listener.Addr().String()}, &out, &out); code != exitFailure || !strings.Contains(out.String(), "serves telemetry.Refusals") {
 		t.Errorf("a service without the page: %d %s", code, out.String())
 	}
+	share := telemetry.Refused{Reason: "share"}
+	long, over := share, share
+	long.Of.Long, over.Credits = true, &telemetry.RefusedClient{Over: true}
+	if a, b, c := why(&share), why(&long), why(&over); !strings.Contains(a, "its share") || !strings.Contains(b, "longer than the objective") || !strings.Contains(c, "its window") {
+		t.Errorf("three causes of share are explained as %q, %q and %q", a, b, c)
+	}
 	for i := range work.NumReasons {
 		r := work.Reason(i)
 		if byGate := r.Sent() && r != work.None && r != work.Downstream; byGate != (because[r.String()] != "") {

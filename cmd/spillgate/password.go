@@ -22,7 +22,12 @@ its bcrypt hash, for the key password of a user. With NAME print a line NAME:HAS
 file of passwords. The password is nowhere else, and cannot be found from the hash.`,
 		Example: `  spillgate broker password
   spillgate broker password sensor < secret >> broker.passwords`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%d arguments, expected at most a name", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			password, err := readPassword(cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {

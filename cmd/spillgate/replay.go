@@ -32,15 +32,18 @@ if one differs; its line is printed with both decisions.`,
 				return err
 			}
 			defer log.Close()
-			return replay(cmd.OutOrStdout(), args[0], log, asJSON)
+			return replay(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], log, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the decisions as they stand in a log")
 	return cmd
 }
 
-// replay prints the decisions of a log and says which are not what it says.
-func replay(w io.Writer, path string, log io.Reader, asJSON bool) error {
+// replay prints the decisions of a log, and says which are not what the log says: on aside if the decisions are JSON.
+func replay(w, aside io.Writer, path string, log io.Reader, asJSON bool) error {
+	if !asJSON {
+		aside = w // each beside its decision
+	}
 	looks, differ := 0, 0
 	err := audit.Replay(log, func(l *audit.Look) error {
 		looks++
@@ -51,12 +54,12 @@ func replay(w io.Writer, path string, log io.Reader, asJSON bool) error {
 		}
 		if !l.Same() {
 			differ++
-			fmt.Fprintf(w, "%s:%d: the decision differs\n  log:      %s\n  computed: %s\n", path, l.Line, l.Logged, l.Replayed)
+			fmt.Fprintf(aside, "%s:%d: the decision differs\n  log:      %s\n  computed: %s\n", path, l.Line, l.Logged, l.Replayed)
 		}
 		return nil
 	})
 	if errors.Is(err, audit.ErrCutOff) {
-		fmt.Fprintf(w, "%s: %v\n", path, err) // what crashes and full disks leave; the rest counts
+		fmt.Fprintf(aside, "%s: %v\n", path, err) // what crashes and full disks leave; the rest counts
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,5 +68,26 @@ func TestReplay(t *testing.T) {
 		if text := out.String() + errs.String(); code != tt.code || !strings.Contains(text, tt.want) {
 			t.Errorf("%s: exit code %d, want %d with %q:\n%s", tt.name, code, tt.code, tt.want, text)
 		}
+	}
+}
+
+// What differs is said aside: the standard output of --json is JSON alone.
+func TestReplayAsJSON(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	if err := os.WriteFile(path, bytes.Replace(auditLog(t), []byte(`"stuck":2`), []byte(`"stuck":3`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), subcommands(), []string{"guard", "replay", "--json", path}, &out, &errs); code != exitFailure || !strings.Contains(errs.String(), "the decision differs") {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+	lines := 0
+	for line := range strings.Lines(out.String()) {
+		if lines++; !json.Valid([]byte(line)) {
+			t.Errorf("no JSON: %s", line)
+		}
+	}
+	if lines == 0 {
+		t.Error("no decisions")
 	}
 }

@@ -65,14 +65,13 @@ func run(ctx context.Context, commands []func() *cobra.Command, args []string, s
 	case errors.As(err, &wrong) || !started:
 		printMistakes(stderr, cmd, err)
 		return exitUsage
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, errInterrupted), ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		fmt.Fprintf(stderr, "%s: interrupted\n", cmd.CommandPath())
 		return exitInterrupted
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		fmt.Fprintf(stderr, "%s: interrupted\n", cmd.CommandPath())
-		return exitFailure
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+	for _, failure := range flatten(err) {
+		fmt.Fprintf(stderr, "%s: %v%s\n", cmd.CommandPath(), failure, advice(failure))
+	}
 	return exitFailure
 }
 

@@ -71,8 +71,8 @@ Run 'spillgate serve --help' for its flags and arguments.
   unknown flag: --no-such
   unknown shorthand flag: 'x' in -x
   --slo "fast": time: invalid duration "fast", expected a duration such as 100ms
-  --clients "many": invalid syntax, expected int
-  --fail "perhaps": invalid syntax, expected bool
+  --clients "many": invalid syntax, expected a whole number
+  --fail "perhaps": invalid syntax, expected true or false
   unexpected argument "here": whatever this command needs is a flag
 Run 'spillgate serve --help' for its flags and arguments.
 `},
@@ -107,8 +107,8 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, []func() *cobra.Command{newServe}, []string{"serve"}, &stdout, &stderr)
-	if want := "spillgate serve: interrupted\n"; code != exitFailure || stderr.String() != want {
-		t.Errorf("exit code %d, stderr %q, want %d, %q", code, stderr.String(), exitFailure, want)
+	if want := "spillgate serve: interrupted\n"; code != exitInterrupted || stderr.String() != want {
+		t.Errorf("exit code %d, stderr %q, want %d, %q", code, stderr.String(), exitInterrupted, want)
 	}
 }
 

@@ -31,7 +31,7 @@ func newTop() *cobra.Command {
 		Long: `Show what gates admit and refuse. For watched applications and databases, show which
 task holds what, which tasks wait and for how long, what that costs, and which task
 Spillgate cancelled or would cancel. For a broker, show its topics: rate and limit,
-waiting messages, the time that tokens and the broker itself take, shed messages.
+waiting messages, the time that tokens and the broker itself take, refused messages.
 
 A source is the admin address of a proxy, a guard, a broker or a service with Spillgate's
 metrics (host:port or URL), or the path of a task file. top changes nothing, with one

@@ -125,7 +125,7 @@ func brokerLines(b *topBroker) []string {
 // topicsTable shows what each limit carries. Access is the wait for tokens, and
 // processing all other time in the broker.
 func topicsTable(topics []topTopic) *table.Table {
-	t := &table.Table{Columns: columns("topics", "n", "rate/s", "limit/s", "backlog", "access p99", "proc p99", "sheds/s")}
+	t := &table.Table{Columns: columns("topics", "n", "rate/s", "limit/s", "backlog", "access p99", "proc p99", "refused/s")}
 	for i := range topics {
 		l := &topics[i]
 		rate, limit, sheds := short(l.Rate), "", ""
@@ -153,7 +153,7 @@ func topicsTable(topics []topTopic) *table.Table {
 func topicLines(t *topTopic) (all []string) {
 	if t.Flow != nil {
 		if text := reasons(t.Flow.Sheds); text != "" {
-			all = append(all, clean(t.Filter+"  sheds/s: "+text))
+			all = append(all, clean(t.Filter+"  refused/s: "+text))
 		}
 	}
 	return all

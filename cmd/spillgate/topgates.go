@@ -48,7 +48,7 @@ func (s *topSource) topStatus(text []byte) (all bool, err error) {
 			g.Notes = append(g.Notes, "unreachable")
 		}
 		if u.Out {
-			g.Notes = append(g.Notes, "put out")
+			g.Notes = append(g.Notes, "out of rotation")
 		}
 		s.Gates = append(s.Gates, g)
 	}

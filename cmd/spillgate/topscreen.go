@@ -126,7 +126,7 @@ func gatesTable(gates []topGate) *table.Table {
 	return t
 }
 
-// gateLines says in words what a row of numbers cannot: sheds, culprits, what is wrong.
+// gateLines says in words what a row of numbers cannot: refusals, culprits, what is wrong.
 func gateLines(g *topGate) (all []string) {
 	say := func(what, text string) {
 		if text != "" {
@@ -134,15 +134,18 @@ func gateLines(g *topGate) (all []string) {
 		}
 	}
 	if r := g.Rate; r != nil {
-		say("sheds/s: ", reasons(r.Sheds))
-		say("would shed/s: ", reasons(r.Would))
+		say("refused/s: ", reasons(r.Sheds))
+		say("would refuse/s: ", reasons(r.Would))
 	} else {
-		say("sheds so far: ", reasons(g.Total.Sheds))
-		say("would have shed so far: ", reasons(g.Total.Would))
+		say("refused so far: ", reasons(g.Total.Sheds))
+		say("would have refused so far: ", reasons(g.Total.Would))
 	}
 	culprit := g.Culprit
-	if culprit == "idle" || culprit == "normal" {
+	switch culprit {
+	case "idle", "normal":
 		culprit = ""
+	case "overload":
+		culprit = "none, an overload"
 	}
 	for _, n := range []struct {
 		verb string

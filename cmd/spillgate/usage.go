@@ -110,11 +110,20 @@ func badValue(flag *pflag.Flag, value string, err error) error {
 	if errors.As(err, &number) {
 		err = number.Err
 	}
-	expected := flag.Value.Type()
-	if expected == "duration" {
-		expected = "a duration such as 100ms"
+	expected, ok := inWords[flag.Value.Type()]
+	if !ok {
+		expected = flag.Value.Type()
 	}
 	return fmt.Errorf("--%s %q: %w, expected %s", flag.Name, value, err, expected)
+}
+
+// inWords says what the values of flags are, by their types.
+var inWords = map[string]string{
+	"duration": "a duration such as 100ms",
+	"int":      "a whole number",
+	"uint64":   "a whole number of at least 0",
+	"float64":  "a number",
+	"bool":     "true or false",
 }
 
 // define adds an unknown flag to the set, so that the next round passes it.
@@ -141,14 +150,14 @@ func printMistakes(w io.Writer, cmd *cobra.Command, err error) {
 	fmt.Fprintf(w, "Run '%s --help' for its flags and arguments.\n", cmd.CommandPath())
 }
 
-// flatten returns the errors that err joins, at any depth.
+// flatten returns the errors that err joins, at any depth. One that has a text of its own around several stays whole.
 func flatten(err error) []error {
 	var wrong *usageError
 	if errors.As(err, &wrong) {
 		err = wrong.err
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
+	if !ok || err.Error() != errors.Join(joined.Unwrap()...).Error() {
 		return []error{err}
 	}
 	var all []error

@@ -24,6 +24,9 @@ type Because struct {
 	// Limit is the most that may run at once, Running what did, Waiting the others that waited, in the
 	// queue or aside, and QueueLimit the most that may be in each of the two.
 	Limit, Running, Waiting, QueueLimit int
+	// Long says that requests like it mostly take longer than the objective, and that it was refused because as many of
+	// these as may had begun.
+	Long bool
 	// Credits says that the client has an account, with a window of Window credits; Over that
 	// it had more requests outstanding than these.
 	Credits, Over bool
@@ -35,6 +38,7 @@ func (g *Gate) Because(now mono.Time, t *Ticket) Because {
 	b := Because{
 		Reason: t.reason, Expected: t.promised, Accepted: g.maxDelay(t), Queued: max(t.Queued(), 0), Need: g.worth.need,
 		Objective: t.objective(g.cfg.Objective), Waited: t.Waited, Left: -1,
+		Long:  t.crowds && t.reason == work.Share,
 		Limit: g.limit.Limit(), Running: g.limit.InUse(), Waiting: g.Waiting(), QueueLimit: g.cfg.QueueLimit,
 	}
 	if t.Deadline != mono.Never {

@@ -203,3 +203,22 @@ func TestWithoutASlotIsNoCrowd(t *testing.T) {
 		t.Errorf("%d count in the end", g.unasked)
 	}
 }
+
+// TestPollsAreRefusedWithTheirCause: a poll that is one too many is refused for its kind, not for what its client has.
+func TestPollsAreRefusedWithTheirCause(t *testing.T) {
+	g, err := New(Config{Objective: 100 * time.Millisecond, Slots: slots.Config{Initial: 4, Max: 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := teach(t, g, mono.Time(time.Hour))
+	for range 64 {
+		poll := &Ticket{Kind: kindName("poll"), Request: work.Request{Deadline: mono.Never}}
+		if g.Arrive(now, poll) != Run {
+			if why := g.Because(now, poll); why.Reason != work.Share || !why.Long {
+				t.Errorf("a poll too many is refused for %v, as one of a long kind: %v", why.Reason, why.Long)
+			}
+			return
+		}
+	}
+	t.Error("64 polls ran at once")
+}

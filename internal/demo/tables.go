@@ -33,7 +33,7 @@ func (s *State) Complete() bool {
 	return true
 }
 
-// Summary says the result in a few sentences.
+// Summary says the result in a few sentences, a paragraph for each act.
 func (s *State) Summary() string {
 	if !s.Complete() {
 		return s.Note
@@ -49,24 +49,27 @@ func (s *State) Summary() string {
 	text := fmt.Sprintf("At %.1fx the measured capacity of %.0f requests/s: ", step.Factor, s.Capacity.Rate) +
 		sentence(&s.Acts[0]) + " " + sentence(&s.Acts[1])
 	if s.Tenants.Complete() {
-		text += " " + s.Tenants.summary()
+		text += "\n\n" + s.Tenants.summary()
 	}
 	if s.Checkout.Complete() {
-		text += " " + s.Checkout.summary()
+		text += "\n\n" + s.Checkout.summary()
 	}
 	if s.Culprit.Complete() {
-		text += " " + s.Culprit.summary()
+		text += "\n\n" + s.Culprit.summary()
 	}
 	if s.Feed.Complete() {
-		text += " " + s.Feed.summary()
+		text += "\n\n" + s.Feed.summary()
 	}
 	if bad := s.Invalid(); bad != "" {
-		text += " The run does not count: " + bad + "."
+		text += "\n\nThe run does not count: " + bad + "."
 	}
 	return text
 }
 
-// Invalid says why the run does not count; empty if it does.
+// mostReasons is how many reasons Invalid says in full.
+const mostReasons = 2
+
+// Invalid says why the run does not count, the first reasons in full; empty if it does.
 func (s *State) Invalid() string {
 	var why []string
 	for _, a := range s.Acts {
@@ -74,7 +77,11 @@ func (s *State) Invalid() string {
 			why = append(why, a.Name+": "+strings.Join(a.Outcome.Invalid, ", "))
 		}
 	}
-	return strings.Join(slices.Concat(why, s.Tenants.invalid(), s.Checkout.invalid(), s.Culprit.invalid(), s.Feed.invalid()), "; ")
+	why = slices.Concat(why, s.Tenants.invalid(), s.Checkout.invalid(), s.Culprit.invalid(), s.Feed.invalid())
+	if n := len(why) - mostReasons; n > 1 { // on a machine that was busy throughout, each part has one like the others
+		why = append(why[:mostReasons:mostReasons], fmt.Sprintf("and %d more parts, each with its table", n))
+	}
+	return strings.Join(why, "; ")
 }
 
 func recovered(a *Act, s *State) string {

@@ -270,3 +270,21 @@ func TestThisRun(t *testing.T) {
 		t.Errorf("incomplete: %+v", run)
 	}
 }
+
+// A directory that cannot be written is found before a run, and one that can is left empty.
+func TestPrepare(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "report")
+	if err := Prepare(dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Prepare(filepath.Join(file, "below")); err == nil || !strings.Contains(err.Error(), "expected a directory") {
+		t.Errorf("below a file: %v", err)
+	}
+}

@@ -84,6 +84,22 @@ func cells(t *table.Table) [][]cell {
 	return rows
 }
 
+// Prepare creates dir if it is missing, and returns an error if no report can be written into it, which is better known
+// before a long run than after it.
+func Prepare(dir string) error {
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		var probe *os.File
+		if probe, err = os.CreateTemp(dir, ".writable"); err == nil {
+			err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("report: %q: %w, expected a directory that can be written", dir, err)
+	}
+	return nil
+}
+
 // Write creates dir if it is missing, writes index.html and, for each chart, a PNG and
 // an SVG into it, and returns the path of the page. Files of the same names are
 // replaced; others are left alone.
