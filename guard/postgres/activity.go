@@ -152,11 +152,9 @@ const lockSQL = "concat_ws('/', locktype, database, relation, page, tuple, virtu
 
 // locksSQL shows every contended lock, with its holders. The
 // column after granted is waitstart, which came with version 14.
-const locksSQL = `SELECT key, locktype, coalesce(pid, 0), virtualtransaction, mode, granted, since FROM (
-  SELECT *, bool_or(NOT granted) OVER (PARTITION BY key) AS contended FROM (
-    SELECT ` + lockSQL + ` AS key,
-      locktype, pid, virtualtransaction, mode, granted, %s AS since FROM pg_locks WHERE mode <> 'SIReadLock') l) c
-WHERE contended ORDER BY granted DESC, since NULLS LAST, pid LIMIT $1`
+const locksSQL = `WITH l AS MATERIALIZED (SELECT *, %s AS since FROM pg_locks WHERE mode <> 'SIReadLock')
+SELECT key, locktype, coalesce(pid, 0), virtualtransaction, mode, granted, since FROM (SELECT *, ` + lockSQL + ` AS key FROM l) k
+WHERE key IN (SELECT ` + lockSQL + ` FROM l WHERE NOT granted) ORDER BY granted DESC, since NULLS LAST, pid LIMIT $1`
 
 // mostLocks bounds the lock rows of a look; the oldest waiters come first.
 const mostLocks = 20_000
