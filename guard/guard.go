@@ -280,16 +280,6 @@ func (g *Guard) watch(ctx context.Context) error {
 // step looks, decides and acts once. It returns after which time another look is worth its
 // cost, 0 for a period.
 func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, err error) {
-	taken := g.takeNext()
-	mode, why := g.wanted()
-	if was := g.mode; taken || mode != was {
-		if err := g.arm(mode); err != nil {
-			return 0, err
-		}
-		if mode != was {
-			g.log.Warn("mode changed", slog.String("mode", mode.String()), slog.String("why", cmp.Or(why, "configured")))
-		}
-	}
 	began := time.Now()
 	look, err := source.Look(ctx)
 	if errors.Is(err, track.ErrLate) {
@@ -300,10 +290,13 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 	}
 	g.answered = time.Now()
 	took := time.Since(began)
+	if err := g.current(); err != nil { // after the look, which may have taken long
+		return 0, err
+	}
 	g.ids.enter(look)
 	g.cfg.Rules.apply(look)
 	decision := g.engine.Observe(&look.Sample)
-	g.report(look, decision, took, why)
+	g.report(look, decision, took)
 	g.keepOutThere(ctx, source) // before the cancel, after which its client may try again
 	if a := decision.Action; a.Step != culprit.NoStep && !a.Would {
 		if err := g.act(ctx, source, look, a); err != nil {
@@ -314,6 +307,23 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 		return 0, nil
 	}
 	return max(decision.Soon, shortestPeriod, took), nil
+}
+
+// current has the engine work with the configuration and in the mode of this moment.
+func (g *Guard) current() error {
+	taken := g.takeNext()
+	mode, why := g.wanted()
+	was := g.mode
+	if !taken && mode == was {
+		return nil
+	}
+	if err := g.arm(mode); err != nil {
+		return err
+	}
+	if mode != was {
+		g.log.Warn("mode changed", slog.String("mode", mode.String()), slog.String("why", cmp.Or(why, "configured")))
+	}
+	return nil
 }
 
 // act carries an action out. The error is that of a connection that is gone; what a server refuses

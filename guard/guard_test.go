@@ -280,7 +280,7 @@ func TestAViewThatFails(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	rules := Rules{Allow: []Rule{{Kind: "schema", User: "etl"}, {Fingerprint: "2a"}, {Kind: "backup", User: "dump"}}, Deny: []Rule{{Application: "nightly-*"}}, Background: []Rule{{Database: "reports"}}}
+	rules := Rules{Allow: []Rule{{Kind: "schema", User: "etl"}, {Fingerprint: "2a"}, {Kind: "backup", User: "dump"}}, Deny: []Rule{{Application: "nightly-*"}, {User: "shop", Kind: "copy"}}, Background: []Rule{{Database: "reports"}}}
 	for _, tt := range []struct {
 		session    track.Session
 		barred     culprit.Bar
@@ -297,6 +297,8 @@ func TestRules(t *testing.T) {
 		{track.Session{User: "dump", Statement: statement.Statement{Class: statement.Schema}}, culprit.Schema, false, culprit.Schema, false},
 		{track.Session{Database: "reports", Statement: statement.Statement{Fingerprint: 42}}, culprit.Backup, true, culprit.NotBarred, true},
 		{track.Session{Nameless: true}, culprit.NotBarred, false, culprit.Denied, false}, // it may be a nightly one
+		{track.Session{User: "shop"}, culprit.NotBarred, false, culprit.Denied, false},   // its statement was not seen, and may be a copy
+		{track.Session{User: "shop", Statement: statement.Statement{Fingerprint: 7, Class: statement.Write}}, culprit.NotBarred, false, culprit.NotBarred, false},
 		{track.Session{Nameless: true, Application: "shop"}, culprit.NotBarred, false, culprit.NotBarred, false},
 		{track.Session{Nameless: true, Application: "shop"}, culprit.NotBarred, true, culprit.Denied, false},
 	} {
@@ -360,5 +362,27 @@ func TestLate(t *testing.T) {
 	source.late, g.answered = true, time.Now().Add(-longestLate-time.Second)
 	if _, err := g.step(t.Context(), source); !errors.Is(err, track.ErrLate) {
 		t.Errorf("%v, expected that the source is given up", err)
+	}
+}
+
+// crowd is a Source that shows more than an engine can use.
+type crowd struct{ Source }
+
+func (crowd) Look(context.Context) (*track.Look, error) {
+	n := culprit.MaxTasks + 1
+	return &track.Look{Sample: culprit.Sample{At: live.Now(), Tasks: make([]culprit.Task, n)}, Sessions: make([]track.Session, n)}, nil
+}
+
+// A look that cannot be used is said to be one.
+func TestALookThatCannotBeUsed(t *testing.T) {
+	g, err := New(Config{URL: "solr://127.0.0.1/solr/docs", Objective: time.Second}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.step(t.Context(), crowd{}); err != nil {
+		t.Fatal(err)
+	}
+	if s := g.Status(); s.Connected || !strings.Contains(s.Blind, "tasks") {
+		t.Errorf("connected %v, blind %q, expected that there are too many tasks", s.Connected, s.Blind)
 	}
 }

@@ -35,7 +35,7 @@ type keeping struct {
 	leased time.Time // until when the server keeps it out by itself
 }
 
-// keepOut enters what a decision advises, and what of that still stands. The lock is held.
+// keepOut enters what a decision advises, and forgets what does not stand any more. The lock is held.
 func (g *Guard) keepOut(l *track.Look, d *culprit.Decision, now time.Time) {
 	if limit := d.Action.Limit; limit.Kind != 0 && !d.Action.Would && g.mode == culprit.Enforce {
 		k := keeping{kind: limit.Kind, until: now.Add(limit.For), told: KeptOut{Fingerprint: fmt.Sprintf("%016x", limit.Kind)}}
@@ -60,11 +60,18 @@ func (g *Guard) keepOut(l *track.Look, d *culprit.Decision, now time.Time) {
 		g.keeps = append(g.keeps[max(0, len(g.keeps)-mostKeptOut+1):], k)
 	}
 	g.keeps = slices.DeleteFunc(g.keeps, func(k keeping) bool { return !k.until.After(now) || g.mode != culprit.Enforce })
-	g.status.KeptOut = nil
+}
+
+// keptOut returns what stands at an instant: nothing once the guard is disarmed, and no kind for longer than was advised, also while nothing can be
+// seen. The lock is held.
+func (g *Guard) keptOut(mode culprit.Mode, now time.Time) (all []KeptOut) {
 	for _, k := range g.keeps {
-		k.told.For = k.until.Sub(now).Seconds()
-		g.status.KeptOut = append(g.status.KeptOut, k.told)
+		if mode == culprit.Enforce && k.until.After(now) {
+			k.told.For = k.until.Sub(now).Seconds()
+			all = append(all, k.told)
+		}
 	}
+	return all
 }
 
 // lease is for how long a server is asked to keep a kind out by itself. It is asked anew after half of

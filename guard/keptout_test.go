@@ -43,21 +43,47 @@ func TestKeepOut(t *testing.T) {
 		g.mode = step.mode
 		g.keepOut(l, step.decision, began.Add(step.after))
 		var routes []string
-		for _, k := range g.status.KeptOut {
+		kept := g.keptOut(step.mode, began.Add(step.after))
+		for _, k := range kept {
 			routes = append(routes, k.Route)
 			if k.Resource != "workers" {
 				t.Errorf("step %d: %+v", i, k)
 			}
 		}
-		if !slices.Equal(routes, step.routes) || len(routes) > 0 && g.status.KeptOut[0].For != step.seconds {
-			t.Errorf("step %d: %+v, expected %v, the first for %v s", i, g.status.KeptOut, step.routes, step.seconds)
+		if !slices.Equal(routes, step.routes) || len(routes) > 0 && kept[0].For != step.seconds {
+			t.Errorf("step %d: %+v, expected %v, the first for %v s", i, kept, step.routes, step.seconds)
 		}
 	}
 	for kind := range uint64(2 * mostKeptOut) {
 		g.keepOut(l, limit(kind+1, false), began)
 	}
-	if n := len(g.status.KeptOut); n != mostKeptOut {
+	if n := len(g.keptOut(culprit.Enforce, began)); n != mostKeptOut {
 		t.Errorf("%d kinds are kept out, expected %d", n, mostKeptOut)
+	}
+}
+
+// While nothing can be seen, and once the guard is disarmed, a proxy is not told to keep out what was advised before for longer than was advised.
+func TestKeepOutEnds(t *testing.T) {
+	g, err := New(Config{URL: "postgres://h/d", Objective: time.Second, Mode: culprit.Enforce}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	advise := func(d time.Duration) {
+		g.keepOut(&track.Look{}, &culprit.Decision{Action: culprit.Action{Kind: 7, Limit: culprit.Limit{Kind: 7, For: d}}}, time.Now())
+		g.lost(errors.New("the server is gone"), time.Second)
+	}
+	advise(50 * time.Millisecond)
+	if kept := g.Status().KeptOut; len(kept) != 1 || kept[0].For > 0.05 {
+		t.Errorf("%+v, expected one kind for what is left of 50 ms", kept)
+	}
+	time.Sleep(60 * time.Millisecond)
+	if kept := g.Status().KeptOut; len(kept) != 0 {
+		t.Errorf("%+v after its time", kept)
+	}
+	advise(time.Minute)
+	g.Disarm()
+	if s := g.Status(); len(s.KeptOut) != 0 || !strings.HasPrefix(s.Mode, "monitor (disarmed") {
+		t.Errorf("a guard that was disarmed: mode %s, %+v", s.Mode, s.KeptOut)
 	}
 }
 

@@ -128,8 +128,64 @@ func TestTheKillSwitchCountsAtTheCancel(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	s := g.Status()
-	if h.acts.Load() != 0 || len(s.Cancels) == 0 || !strings.Contains(s.Cancels[0].Error, "kill switch") {
+	if h.acts.Load() != 0 || len(s.Cancels) == 0 || !s.Cancels[0].Would || !strings.Contains(s.Mode, "kill switch") {
+		t.Errorf("%d cancels while the switch was there; told are %+v, the mode is %s", h.acts.Load(), s.Cancels, s.Mode)
+	}
+	// Nor is a cancel carried out that was decided on before.
+	look, err := h.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.ids.enter(look)
+	if err := g.act(t.Context(), h, look, culprit.Action{Task: look.Sample.Tasks[0].ID, Step: culprit.Session}); err != nil {
+		t.Fatal(err)
+	}
+	if s := g.Status(); h.acts.Load() != 0 || !strings.Contains(s.Cancels[len(s.Cancels)-1].Error, "kill switch") {
 		t.Errorf("%d cancels while the switch was there; told are %+v", h.acts.Load(), s.Cancels)
+	}
+}
+
+// swaying is a stage whose operator allows cancels before each look, and takes them back while it is under way.
+type swaying struct {
+	*stage
+	before func()
+	acts   atomic.Int64
+}
+
+func (s *swaying) Look(ctx context.Context) (*track.Look, error) {
+	s.before()
+	return s.stage.Look(ctx)
+}
+
+func (s *swaying) Act(context.Context, uint64, culprit.Step) (bool, error) {
+	s.acts.Add(1)
+	return true, nil
+}
+
+// TestARuleCountsAtTheCancel: one that came while the look was under way, too.
+func TestARuleCountsAtTheCancel(t *testing.T) {
+	cfg := Config{Name: "db", URL: "postgres://u@h/d", Objective: 50 * time.Millisecond, Period: 10 * time.Millisecond, Mode: culprit.Enforce}
+	for name, change := range map[string]func(*Config){"a rule of deny": func(c *Config) { c.Rules.Deny = []Rule{{User: "app"}} }, "mode monitor": func(c *Config) { c.Mode = culprit.Monitor }} {
+		g, err := New(cfg, slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		barred := cfg.withDefaults()
+		change(&barred)
+		s := &swaying{stage: &stage{tracker: track.New([]culprit.Resource{{Name: "lock", Kind: culprit.Lock}})}}
+		s.before = func() { g.next.Store(&barred) }
+		for at := 0; s.acts.Load() == 0 && at < 100; at++ {
+			s.seized.Store(at >= 50)
+			g.cfg = cfg.withDefaults() // as until this look
+			g.next.Store(nil)
+			if _, err := g.step(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if status := g.Status(); s.acts.Load() != 0 || len(status.Candidates) == 0 {
+			t.Errorf("%s: %d cancels; the status is %+v", name, s.acts.Load(), status)
+		}
 	}
 }
 

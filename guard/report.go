@@ -155,15 +155,15 @@ func index(l *track.Look, task uint64) int {
 }
 
 // report enters a decision into status and log.
-func (g *Guard) report(l *track.Look, d *culprit.Decision, took time.Duration, why string) {
+func (g *Guard) report(l *track.Look, d *culprit.Decision, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s, e := &g.status, &d.Evidence
 	g.counts.looks++
-	s.Mode, s.State, s.Why, s.Connected, s.Blind = g.mode.String(), d.State.String(), d.Why.String(), true, ""
+	s.State, s.Why, s.Connected, s.Blind = d.State.String(), d.Why.String(), true, ""
 	s.InFlight, s.Late, s.Stuck, s.Throughput, s.Baseline, s.LookTime = e.InFlight, e.Late, e.Stuck, e.Throughput, e.Baseline, took.Seconds()
-	if why != "" {
-		s.Mode += " (" + why + ")"
+	if err := l.Sample.Check(); d.Why == culprit.Blind && err != nil { // the engine cannot use it
+		s.State, s.Connected, s.Blind = "blind", false, err.Error()
 	}
 	g.notes(l.Notes)
 	s.Lost, s.Candidates = nil, nil
@@ -306,6 +306,11 @@ func (g *Guard) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.status
+	mode, why := g.wanted() // also while no look succeeds
+	if s.Mode = mode.String(); why != "" {
+		s.Mode += " (" + why + ")"
+	}
+	s.KeptOut = g.keptOut(mode, time.Now())
 	s.Candidates, s.Cancels, s.Notes = slices.Clone(s.Candidates), slices.Clone(s.Cancels), slices.Clone(s.Notes)
 	return s
 }

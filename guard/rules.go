@@ -33,7 +33,8 @@ type Rules struct {
 	// rule.
 	Only bool
 	// Deny bars what a rule names, whatever Allow says, and what may be that: a task file has names for some hundred kinds of
-	// requests, and of a further one the guard knows no more than the fingerprint.
+	// requests, and of a further one the guard knows no more than the fingerprint; MariaDB and MySQL do not tell what an idle session
+	// has run, if that was too short to be seen.
 	Deny []Rule
 	// Background names what has no latency objective, such as nightly reports.
 	Background []Rule
@@ -80,14 +81,17 @@ func (r *Rule) fits(s *track.Session, barred culprit.Bar) bool {
 }
 
 // mayFit reports whether the rule is about a session for all that is known of it. Of one that is nameless, only user, fingerprint and an
-// application that is there tell.
+// application that is there tell; of one whose statement no look has seen, all but that.
 func (r *Rule) mayFit(s *track.Session, barred culprit.Bar) bool {
-	if !s.Nameless {
-		return r.fits(s, barred)
-	}
-	known := Rule{User: r.User, Fingerprint: r.Fingerprint}
-	if s.Application != "" {
-		known.Application = r.Application
+	known := *r
+	switch {
+	case s.Nameless:
+		known = Rule{User: r.User, Fingerprint: r.Fingerprint}
+		if s.Application != "" {
+			known.Application = r.Application
+		}
+	case s.Statement == (statement.Statement{}):
+		known.Fingerprint, known.Kind = "", ""
 	}
 	return known.fits(s, barred)
 }

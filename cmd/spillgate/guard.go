@@ -68,7 +68,7 @@ use --password-file, the configuration file, or the server's own way (PGPASSFILE
 	flags.StringVar(&f.mode, "mode", "", "off, monitor or enforce (default monitor)")
 	flags.StringVar(&f.period, "period", "", "`duration` between two looks, 10ms to 10s (default 100ms)")
 	flags.StringVar(&f.admin, "admin", "", "`host:port` for metrics, status and health checks; keep it private")
-	flags.StringVar(&f.audit, "audit", "", "`file` to append every decision to, as JSON lines")
+	flags.StringVar(&f.audit, "audit", "", "`file` to append the decisions of incidents to, as JSON lines")
 	flags.StringVar(&f.killSwitch, "kill-switch", "", "`file` that prevents all cancels while it exists")
 	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the password; read at each connect")
 	flags.StringArrayVar(&f.allow, "allow", nil, "`rule` for what may be cancelled although it is protected by default, such as kind=schema or user=etl,kind=backup; may be repeated")

@@ -49,7 +49,9 @@ type known struct {
 	runs   bool
 	text   string
 	parsed statement.Statement
-	key    track.Key // of its task at the look before, if it had one
+	inner  statement.Class // of the statements in it, one that is left alone, if there was one
+	backup bool            // the session has been seen to make a backup, which it does between its statements, too
+	key    track.Key       // of its task at the look before, if it had one
 	look   uint64
 }
 
@@ -64,7 +66,7 @@ type target struct {
 	idle           bool
 	parts          bool      // its statement has others inside, each with a number
 	asked          mono.Time // when the look began
-	settled        bool      // its statement, or its idling, began before transactions were read: both are of one instant
+	settled        bool      // its statement, or its idling, began before transactions were read for sure: both are of one instant
 }
 
 func newBuilder(objective time.Duration, mysql bool) *builder {
@@ -80,6 +82,7 @@ type input struct {
 	transactions []transactionRow
 	stale        time.Duration // since transactions were read
 	fresh        bool          // they were read for this look
+	proven       bool          // and are known to be of then
 	seconds      bool          // how long a session has been idle is told in whole seconds
 	rowWaits     []rowWait
 	locks        []lockRow
@@ -104,6 +107,7 @@ type view struct {
 	whole     map[int64]string           // the same of those that hold it for their session
 	lockWaits []lockWait
 	old       map[int64]*snapshot // by session
+	backups   map[int64]bool      // sessions that hold a lock such as a backup takes
 }
 
 // build makes the look of in.
@@ -155,7 +159,7 @@ func (b *builder) build(in *input) *track.Look {
 
 func (b *builder) index(in *input) *view {
 	v := &view{input: in, entries: map[int64]*track.Entry{}, rows: map[int64]*sessionRow{}, trx: map[int64]*transactionRow{}, byTrx: map[uint64]*transactionRow{},
-		blocks: map[int64]bool{}, locked: map[int64]string{}, whole: map[int64]string{}}
+		blocks: map[int64]bool{}, locked: map[int64]string{}, whole: map[int64]string{}, backups: map[int64]bool{}}
 	for i := range in.sessions {
 		v.rows[in.sessions[i].id] = &in.sessions[i]
 	}
@@ -172,6 +176,11 @@ func (b *builder) index(in *input) *view {
 	for _, w := range in.rowWaits {
 		if t := v.byTrx[w.blocker]; t != nil && v.trx[t.session] == t {
 			v.blocks[t.session] = true
+		}
+	}
+	for i := range in.locks {
+		if l := &in.locks[i]; l.granted && l.ofBackup() {
+			v.backups[l.session] = true
 		}
 	}
 	v.lockWaits = waits(in.locks, func(session int64) float64 {
@@ -199,15 +208,23 @@ func (b *builder) index(in *input) *view {
 func (b *builder) remember(v *view, r *sessionRow) {
 	k, ok := b.known[r.id]
 	same := ok && k.runs && !r.idle() && b.asked != 0 && v.at.Sub(v.millis(r.elapsed)) > v.at.Sub(b.asked)
+	other := !r.idle() && r.text != "" && (!ok || k.query != r.query || k.text != r.text)
 	switch {
 	case same:
 		k.parts = k.parts || k.query != r.query
+		if other {
+			k.text = r.text
+			if inner := statement.Of(r.text, statement.MySQL); barOf(r, inner.Class) != culprit.NotBarred {
+				k.inner = inner.Class
+			}
+		}
 	default:
-		k.first, k.parts = r.query, false
-		if !r.idle() && r.text != "" && (!ok || k.query != r.query || k.text != r.text) {
+		k.first, k.parts, k.inner = r.query, false, statement.Other
+		if other {
 			k.parsed, k.text = statement.Of(r.text, statement.MySQL), r.text
 		}
 	}
+	k.backup = k.backup || barOf(r, k.parsed.Class) == culprit.Backup
 	k.query, k.runs, k.look = r.query, !r.idle(), b.look
 	b.known[r.id] = k
 }
@@ -265,7 +282,7 @@ func (b *builder) task(v *view, r *sessionRow) {
 		s.State += ", " + r.state
 	}
 	t.Owner = v.owner(r)
-	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, barOf(r, parsed.Class)
+	t.Kind, t.Idle, t.Background, t.Barred = parsed.Fingerprint, r.idle(), background || parsed.Class == statement.Vacuum, v.bar(r, &k)
 	t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
 	if r.idle() || old != nil || long && short || k.parts {
 		t.Steps = culprit.StepsOf(culprit.Session) // what it keeps does not end with a statement, of which it runs many
@@ -295,7 +312,7 @@ func (v *view) owner(r *sessionRow) uint64 {
 // identity returns what tells the task of a session from others, to the server and from look
 // to look.
 func (v *view) identity(r *sessionRow, k *known, trx *transactionRow, old *snapshot) (target, track.Key) {
-	goal := target{session: r.id, query: r.query, parts: k.parts, asked: v.asked, lock: v.locked[r.id], idle: r.idle(), settled: r.elapsed >= v.stale.Seconds()*1000}
+	goal := target{session: r.id, query: r.query, parts: k.parts, asked: v.asked, lock: v.locked[r.id], idle: r.idle(), settled: v.proven && r.elapsed >= v.stale.Seconds()*1000}
 	key := track.Key{Process: r.id, Work: k.first}
 	if trx != nil {
 		if goal.age = trx.age; trx.id < numbered {
@@ -309,14 +326,28 @@ func (v *view) identity(r *sessionRow, k *known, trx *transactionRow, old *snaps
 		key.Session, key.Work = 1, int64(goal.transaction)
 	case old != nil:
 		key.Session, key.Work, goal.transaction, goal.snapshot = 3, old.number, trx.id, true
+	case trx != nil && v.seconds && r.idle():
+		goal.transaction = trx.id // all that MySQL tells of it, although the next may have that again
 	}
 	return goal, key
 }
 
-// barOf returns why a session must not be cancelled unless the operator says so.
+// bar returns why a session must not be cancelled unless the operator says so, by all that is known of it.
+func (v *view) bar(r *sessionRow, k *known) culprit.Bar {
+	bar := barOf(r, k.parsed.Class)
+	if bar == culprit.NotBarred {
+		bar = barOf(r, k.inner)
+	}
+	if bar == culprit.NotBarred && (k.backup || v.backups[r.id]) {
+		bar = culprit.Backup
+	}
+	return bar
+}
+
+// barOf returns why a session must not be cancelled unless the operator says so, by what it does.
 func barOf(r *sessionRow, class statement.Class) culprit.Bar {
 	switch {
-	case strings.HasPrefix(r.command, "Binlog Dump"), strings.HasPrefix(r.command, "Slave"), r.user == "system user", class == statement.Replication:
+	case strings.HasPrefix(r.command, "Binlog Dump"), strings.HasPrefix(r.command, "Slave"), strings.EqualFold(r.command, "clone"), r.user == "system user", class == statement.Replication:
 		return culprit.Replication
 	case r.user == "event_scheduler":
 		return culprit.Maintenance

@@ -42,6 +42,17 @@ func excluded(kind, a, b string) bool {
 	return !known || slices.Contains(list, b)
 }
 
+// ofBackup reports whether a lock is one that statements of backups take, FLUSH TABLES WITH READ LOCK for one, and no other.
+func (r *lockRow) ofBackup() bool {
+	switch r.kind {
+	case "BACKUP":
+		return !slices.Contains(together, r.mode)
+	case "GLOBAL", "COMMIT", "BACKUP LOCK":
+		return r.mode == "SHARED"
+	}
+	return false
+}
+
 // alone reports whether a mode of a lock of a whole table goes together with no other: that of a write, but where the rows are
 // locked.
 func alone(mode string) bool {

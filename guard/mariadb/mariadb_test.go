@@ -512,7 +512,33 @@ func TestMySQL8(t *testing.T) {
 	if len(s.notes) > 0 {
 		t.Errorf("notes %q", s.notes)
 	}
+	var most int
+	if err := s.looks.conn.QueryRowContext(t.Context(), "SELECT @@SESSION.max_execution_time").Scan(&most); err != nil || most != 1000 {
+		t.Errorf("a look goes on in the server for %d ms, %v; expected 1000 at most", most, err)
+	}
 	holder := connect()
+	// A transaction that only reads has no number of its own, and MySQL does not count what a session did before it went idle.
+	for range 2 {
+		holder.do("BEGIN")
+		holder.do("SELECT v FROM d.t WHERE id = 1 LOCK IN SHARE MODE")
+		waiter := connect()
+		waiter.begin("UPDATE d.t SET v = v + 1 WHERE id = 1")
+		l := looktest.Until(t, s, "an idle reader that holds rows", func(l *track.Look) bool {
+			_, ok := idleBlocker(l)
+			return ok && l.Sample.At.Sub(l.Sample.Tasks[l.Sample.Edges[0].Blocker].Started) > 2*time.Second
+		})
+		id, _ := idleBlocker(l)
+		holder.do("COMMIT")
+		holder.do("BEGIN")
+		holder.do("SELECT v FROM d.t WHERE id = 3 LOCK IN SHARE MODE")
+		if done, err := s.Act(t.Context(), id, culprit.Session); done || err != nil {
+			t.Fatalf("the next transaction was ended: %v, %v", done, err)
+		}
+		holder.do("COMMIT")
+		if err := waiter.ends(); err != nil {
+			t.Error(err)
+		}
+	}
 	holder.do("BEGIN")
 	holder.do("UPDATE d.t SET v = 1 WHERE id = 1")
 	var victims []*session
@@ -576,7 +602,7 @@ func BenchmarkLook(b *testing.B) {
 	for name, f := range map[string]func() error{
 		"whole":        func() error { _, err := s.Look(b.Context()); return err },
 		"sessions":     func() error { _, err := readSessions(b.Context(), c, nil, false, nil); return err },
-		"transactions": func() error { _, err := readTransactions(b.Context(), c, nil); return err },
+		"transactions": func() error { _, err := readTransactions(b.Context(), c, nil, 0); return err },
 		"counts":       func() error { _, err := readCounts(b.Context(), c); return err },
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -717,5 +743,107 @@ func TestSettingsOfNewSessions(t *testing.T) {
 	}
 	if err := waiter.ends(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Two guards of one server read InnoDB's views more often than these are made anew. Each notices that, believes no old answer, and sees what there is
+// all the same.
+func TestTwoGuards(t *testing.T) {
+	url := start(t)
+	guards := [2]*Source{open(t, url), open(t, url)}
+	until := func(what string, want func(*Source, *track.Look) bool) {
+		t.Helper()
+		seen := [2]bool{}
+		for end := time.Now().Add(looktest.Patience); !seen[0] || !seen[1]; { // ten looks a second of each, in turn
+			if time.Now().After(end) {
+				t.Fatalf("%s: seen by the guards %v", what, seen)
+			}
+			for i, s := range guards {
+				time.Sleep(50 * time.Millisecond)
+				l, err := s.Look(t.Context())
+				if errors.Is(err, track.ErrLate) {
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen[i] = want(s, l) || seen[i]
+			}
+		}
+	}
+	until("that there is another", func(s *Source, l *track.Look) bool { return s.cache.contended() && len(l.Notes) > 0 })
+	for range 3 {
+		holder, waiter := client(t), client(t)
+		holder.do("BEGIN")
+		holder.do("UPDATE t SET v = 1 WHERE id = 5")
+		id := sessionOf(t, holder)
+		waiter.begin("UPDATE t SET v = v + 1 WHERE id = 5")
+		until("an idle holder", func(s *Source, l *track.Look) bool {
+			if s.fresh && !slices.ContainsFunc(s.in.transactions, func(r transactionRow) bool { return r.session == id }) {
+				t.Fatal("transactions that are taken for new lack one that had begun")
+			}
+			_, ok := idleBlocker(l)
+			return ok
+		})
+		holder.do("COMMIT")
+		if err := waiter.ends(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A pooler tells its clients numbers of its own for sessions, and takes a KILL to be about those.
+func TestPooler(t *testing.T) {
+	s := open(t, start(t))
+	told := s.acts.id
+	s.acts.id += 1000
+	if err := s.alike(t.Context()); err == nil || !strings.Contains(err.Error(), "pooler") {
+		t.Errorf("%v, expected that there is a pooler", err)
+	}
+	s.acts.id = told
+}
+
+// The file that names a server's process may be there, and of another server of this machine.
+func TestBeside(t *testing.T) {
+	s := open(t, start(t))
+	file := func(db *sql.Conn) (name string) {
+		if err := db.QueryRowContext(t.Context(), "SELECT @@pid_file").Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	if s.pid == 0 || s.beside(t.Context(), file(s.looks.conn)) != s.pid {
+		t.Skip("the server's process is not visible here")
+	}
+	other, err := servers.MariaDB(t.Context(), servers.MariaDBConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Stop()
+	c := clientOf(t, other, "")
+	if pid := s.beside(t.Context(), file(c.Conn)); pid != 0 {
+		t.Errorf("process %d of another server is taken for this one's", pid)
+	}
+}
+
+// A session that keeps what a backup takes, or has been seen to make one, is a backup also between its statements.
+func TestBackupsBetweenTheirStatements(t *testing.T) {
+	s := open(t, start(t))
+	for _, take := range []string{"FLUSH TABLES WITH READ LOCK", "BACKUP STAGE START; BACKUP STAGE FLUSH; BACKUP STAGE BLOCK_DDL; BACKUP STAGE BLOCK_COMMIT"} {
+		holder, writer := client(t), client(t)
+		for text := range strings.SplitSeq(take, "; ") {
+			holder.do(text)
+		}
+		holder.do("SELECT 1")
+		writer.begin("UPDATE t SET v = 1 WHERE id = 950")
+		l := looktest.Until(t, s, "an idle holder, after "+take, func(l *track.Look) bool { _, ok := idleBlocker(l); return ok })
+		at := l.Sample.Edges[0].Blocker
+		if got := l.Sample.Tasks[at].Barred; got != culprit.Backup {
+			t.Errorf("%s: barred is %v, expected backup", take, got)
+		}
+		holder.do(map[bool]string{true: "UNLOCK TABLES", false: "BACKUP STAGE END"}[strings.HasPrefix(take, "FLUSH")])
+		if err := writer.ends(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -81,6 +81,7 @@ type transactionRow struct {
 	keeps    bool  // it sees one snapshot until it ends, and only reads
 	single   bool  // it ends with its statement
 	sure     int64 // microseconds that it is old at least: the server tells when it began to a second
+	own      bool  // that of the guard in which it asks
 }
 
 // rowWait says which transaction waits for which.
@@ -173,15 +174,20 @@ func readBusy(ctx context.Context, c *sql.Conn) (busy bool, err error) {
 	return busy, err
 }
 
-const transactionsSQL = `SELECT trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified,
+// transactionsSQL is for the mark of the guard's own transaction, twice.
+const transactionsSQL = `SELECT %[1]s trx_id, trx_state = 'LOCK WAIT', TIMESTAMPDIFF(SECOND, trx_started, NOW()), COALESCE(TIMESTAMPDIFF(SECOND, trx_wait_started, NOW()), 0), trx_mysql_thread_id, trx_rows_modified,
   trx_isolation_level IN ('REPEATABLE READ', 'SERIALIZABLE') AND trx_rows_modified + trx_lock_structs = 0, trx_autocommit_non_locking,
-  TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) - 1000000, UNIX_TIMESTAMP(trx_started)
+  TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) - 1000000, UNIX_TIMESTAMP(trx_started), COALESCE(trx_query LIKE 'SELECT %[1]s%%', FALSE)
 FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> 0 LIMIT 10000`
 
-func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow) ([]transactionRow, error) {
-	err := query(ctx, c, transactionsSQL, func(rows *sql.Rows) error {
+// markSQL returns a comment by which the statement that has it is known in the view of transactions.
+func markSQL(mark uint64) string { return fmt.Sprintf("/* spillgate guard %d */", mark) }
+
+// readTransactions reads the transactions, by a statement with a mark.
+func readTransactions(ctx context.Context, c *sql.Conn, into []transactionRow, mark uint64) ([]transactionRow, error) {
+	err := query(ctx, c, fmt.Sprintf(transactionsSQL, markSQL(mark)), func(rows *sql.Rows) error {
 		var r transactionRow
-		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps, &r.single, &r.sure, &r.begun)
+		err := rows.Scan(&r.id, &r.waiting, &r.age, &r.waited, &r.session, &r.modified, &r.keeps, &r.single, &r.sure, &r.begun, &r.own)
 		into = append(into, r)
 		return err
 	})
@@ -204,9 +210,12 @@ func readRowWaits(ctx context.Context, c *sql.Conn, mysql bool, waiters []uint64
 	return all, err
 }
 
+// locksSQL shows the metadata locks of every object that somebody waits for: a server has some of each table for each session.
 const locksSQL = `SELECT l.OBJECT_TYPE, COALESCE(l.OBJECT_SCHEMA, ''), COALESCE(l.OBJECT_NAME, ''), l.LOCK_TYPE, l.LOCK_DURATION = 'EXPLICIT', l.LOCK_STATUS = 'GRANTED', t.PROCESSLIST_ID
 FROM performance_schema.metadata_locks l JOIN performance_schema.threads t ON t.THREAD_ID = l.OWNER_THREAD_ID
-WHERE t.PROCESSLIST_ID IS NOT NULL AND l.LOCK_STATUS IN ('GRANTED', 'PENDING') LIMIT 20000`
+WHERE t.PROCESSLIST_ID IS NOT NULL AND l.LOCK_STATUS IN ('GRANTED', 'PENDING') AND (l.OBJECT_TYPE, COALESCE(l.OBJECT_SCHEMA, ''), COALESCE(l.OBJECT_NAME, '')) IN (
+  SELECT p.OBJECT_TYPE, COALESCE(p.OBJECT_SCHEMA, ''), COALESCE(p.OBJECT_NAME, '') FROM performance_schema.metadata_locks p WHERE p.LOCK_STATUS = 'PENDING')
+LIMIT 20000`
 
 func readLocks(ctx context.Context, c *sql.Conn, into []lockRow) ([]lockRow, error) {
 	err := query(ctx, c, locksSQL, func(rows *sql.Rows) error {

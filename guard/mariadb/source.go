@@ -36,22 +36,22 @@ type Source struct {
 	looks, acts *connection
 	builder     *builder
 	mysql       bool
-	pool        bool // it has a thread pool
-	quick       bool // whether anybody does anything can be asked for less than the list
+	pool        bool   // it has a thread pool
+	quick       bool   // whether anybody does anything can be asked for less than the list
+	reserve     string // why the port that is kept for administrators is not used; "" if it is, or there is none
 	pid         int64
 	port        int
 	unread      []int // client ports
 	notes       []string
 	in          input
 	rowWaits    []rowWait
+	spare       []transactionRow
 	fresh       bool // the transactions of this look are not those of the look before
-	// transactionsRead is when they, or row lock waits that come from the same cache, were
-	// read last.
-	transactionsRead time.Time
-	rowsRead         time.Time
-	rowsTook         time.Duration
-	asked            uint64  // statements of the guard
-	working          float64 // sessions that run something, in the mean
+	cache       cache
+	rowsRead    time.Time
+	rowsTook    time.Duration
+	asked       uint64  // statements of the guard
+	working     float64 // sessions that run something, in the mean
 }
 
 // connection is one connection, which is never replaced by another silently.
@@ -82,9 +82,12 @@ func (s *Source) open(ctx context.Context, cfg *mysql.Config) (err error) {
 		return err
 	}
 	if reserved := s.reserved(ctx, cfg); reserved != nil {
-		if other, err := connect(ctx, reserved); err == nil {
+		other, err := connect(ctx, reserved)
+		if err == nil {
 			s.looks.close()
 			s.looks, cfg = other, reserved
+		} else {
+			s.reserve = fmt.Sprintf("the guard may not get in when all connections are in use; the server's port for that, %s, is not open to it: %v", reserved.Addr, err)
 		}
 	}
 	if s.acts, err = connect(ctx, cfg); err != nil {
@@ -121,7 +124,7 @@ func parse(text string) (cfg *mysql.Config, isMySQL bool, err error) {
 	cfg.ReadTimeout, cfg.WriteTimeout = 5*time.Second, 5*time.Second
 	cfg.ConnectionAttributes = "program_name:spillgate guard"
 	cfg.Logger = &mysql.NopLogger{}
-	cfg.Params = map[string]string{"transaction_isolation": "'READ-UNCOMMITTED'", "lock_wait_timeout": "1", "autocommit": "1"}
+	cfg.Params = map[string]string{"transaction_isolation": "'READ-UNCOMMITTED'", "lock_wait_timeout": "1", "autocommit": "1", "max_execution_time": "1000"}
 	if u.Scheme == "mariadb" { // the name came to MariaDB with version 11
 		cfg.Params = map[string]string{"tx_isolation": "'READ-UNCOMMITTED'", "lock_wait_timeout": "1", "autocommit": "1", "max_statement_time": "1"}
 	}
@@ -186,10 +189,18 @@ func (s *Source) reserved(ctx context.Context, cfg *mysql.Config) *mysql.Config 
 	return other
 }
 
-// alike refuses two connections that reached two servers, as an address of several may have them do.
+// alike refuses two connections that reached two servers, as an address of several may have them do, and a pooler, which tells clients numbers of
+// its own for sessions, and takes a KILL to be about those.
 func (s *Source) alike(ctx context.Context) error {
 	var names [2]string
 	for i, c := range []*connection{s.looks, s.acts} {
+		var own int64 // asked so that no pooler answers it
+		if err := c.conn.QueryRowContext(ctx, "SELECT CONNECTION_ID() + 0 FROM DUAL").Scan(&own); err != nil {
+			return err
+		}
+		if own != c.id {
+			return errors.New("there is a pooler in front of the server, expected the address of the server itself: what is seen there could not be cancelled")
+		}
 		if err := c.conn.QueryRowContext(ctx, "SELECT CONCAT_WS('/', @@hostname, @@port, @@datadir, @@pid_file)").Scan(&names[i]); err != nil {
 			return err
 		}
@@ -214,20 +225,47 @@ func (s *Source) learn(ctx context.Context) error {
 	if isMariaDB := strings.Contains(version, "MariaDB"); isMariaDB == s.mysql {
 		return fmt.Errorf("the server calls itself version %s, expected what the scheme of the URL says", version)
 	}
-	if text, err := os.ReadFile(pidFile); err == nil {
-		pid, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err == nil && (procfs.Beside(pid, "mariadbd") || procfs.Beside(pid, "mysqld")) {
-			s.pid = pid
-		}
+	if s.mysql && !schema {
+		return errors.New("the server shows no sessions; missing: performance_schema=ON in its configuration")
 	}
+	s.pid = s.beside(ctx, pidFile)
 	s.quick = schema && !s.mysql
 	s.pool = handling == "pool-of-threads" && !s.mysql
+	if s.reserve != "" {
+		s.notes = append(s.notes, s.reserve)
+	}
 	if !schema {
 		s.notes = append(s.notes, "who holds metadata locks cannot be seen; missing: performance_schema=ON in the server's configuration")
 	} else if err := s.instrument(ctx); err != nil {
 		return err
 	}
 	return s.rights(ctx)
+}
+
+// beside returns the server's process if that is one of this machine, else 0. The file that has its number may be that of another server here: the
+// thread that serves this connection, and the connection itself, are only where the server is.
+func (s *Source) beside(ctx context.Context, pidFile string) int64 {
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || !procfs.Beside(pid, "mariadbd") && !procfs.Beside(pid, "mysqld") {
+		return 0
+	}
+	sqlText := "SELECT TID, HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
+	if s.mysql {
+		sqlText = "SELECT COALESCE(t.THREAD_OS_ID, 0), p.HOST FROM information_schema.PROCESSLIST p JOIN performance_schema.threads t ON t.PROCESSLIST_ID = p.ID WHERE p.ID = CONNECTION_ID()"
+	}
+	var thread int64
+	var host string
+	if err := s.looks.conn.QueryRowContext(ctx, sqlText).Scan(&thread, &host); err != nil {
+		return 0
+	}
+	if port, err := strconv.Atoi(host[strings.LastIndexByte(host, ':')+1:]); err != nil || procfs.ThreadState(pid, thread) == procfs.Unknown || !procfs.Connected(pid, port) {
+		return 0
+	}
+	return pid
 }
 
 // instrument notes if metadata locks are not recorded.
@@ -338,12 +376,11 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	in.own, in.notes, in.rowWaits, in.locks, in.queues = []int64{s.looks.id, s.acts.id}, s.notes, nil, in.locks[:0], nil
 	var err error
 	fail := func(view string) (*track.Look, error) { return nil, fmt.Errorf("mariadb: %s: %w", view, err) }
-	if s.fresh = s.refreshed(); s.fresh {
-		in.transactions, err = readTransactions(ctx, c, in.transactions[:0])
-		s.asked++
-		if s.transactionsRead = time.Now(); err != nil {
-			return fail("INNODB_TRX")
-		}
+	if s.fresh, err = s.transactions(ctx); err != nil {
+		return fail("INNODB_TRX")
+	}
+	if s.cache.contended() {
+		in.notes = append(slices.Clip(in.notes), "transactions are seen late; "+errShared.Error())
 	}
 	var ids []int64
 	for i := range in.transactions {
@@ -386,7 +423,7 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 		}
 		s.asked++
 	}
-	in.stale, in.fresh = time.Since(s.transactionsRead), s.fresh
+	in.stale, in.fresh, in.proven = time.Since(s.cache.shown), s.fresh, s.cache.proven
 	if err = s.waits(ctx); err != nil {
 		return nil, err
 	}
@@ -423,22 +460,6 @@ func (s *Source) crowded() bool {
 	usual := s.working
 	s.working += workingWeight * (float64(working) - usual)
 	return kept >= 2 || working >= 4 && float64(working) >= 2*usual
-}
-
-// The views of InnoDB's transactions and locks show what they showed before while they are read
-// more often than every innodbIdle. A look that comes up to innodbWait too early waits.
-const (
-	innodbIdle = 100 * time.Millisecond
-	innodbWait = 20 * time.Millisecond
-)
-
-// refreshed reports whether these views would show anything new, and waits for it a little.
-func (s *Source) refreshed() bool {
-	left := innodbIdle + time.Millisecond - time.Since(s.transactionsRead)
-	if left > 0 && left <= innodbWait {
-		time.Sleep(left)
-	}
-	return left <= innodbWait
 }
 
 // queues reads what waits for a thread of the pool: in its queues and, on this machine, in
@@ -478,7 +499,7 @@ func (s *Source) waits(ctx context.Context) (err error) {
 			}
 			s.rowsRead, s.rowsTook = time.Now(), time.Since(began)
 			if !s.mysql {
-				s.transactionsRead = s.rowsRead // of the same cache
+				s.cache.read = s.rowsRead // of the same cache
 			}
 			s.asked++
 		}
@@ -574,7 +595,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 	}
 	done, err := s.act(ctx, goal, step)
 	var told *mysql.MySQLError
-	if err == nil || errors.As(err, &told) || step != culprit.Statement && step != culprit.Session || s.Alive(ctx) != nil {
+	if err == nil || errors.As(err, &told) || errors.Is(err, errShared) || step != culprit.Statement && step != culprit.Session || s.Alive(ctx) != nil {
 		return done, err
 	}
 	return s.act(ctx, goal, step)
@@ -655,18 +676,24 @@ func (s *Source) keeps(ctx context.Context, goal target) (bool, error) {
 // before until nobody has read it for a while, so the answer takes that while: what the look saw would prove
 // nothing about now.
 func (s *Source) inside(ctx context.Context, goal target) (bool, error) {
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-time.After(innodbIdle + time.Millisecond - time.Since(s.transactionsRead)):
+	for {
+		select {
+		case <-ctx.Done():
+			return false, fmt.Errorf("%w; it is not known whether the session is in that transaction still", errShared)
+		case <-time.After(s.cache.due()):
+		}
+		var there bool
+		// Those that only read have no number of their own.
+		shown, err := s.cache.marked(ctx, s.acts, func(mark uint64) (own bool, err error) {
+			err = s.acts.conn.QueryRowContext(ctx, fmt.Sprintf("SELECT %[1]s COALESCE(MAX(trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?), FALSE), COALESCE(MAX(trx_query LIKE 'SELECT %[1]s%%'), FALSE) FROM information_schema.INNODB_TRX", markSQL(mark)),
+				goal.transaction, goal.session, goal.age).Scan(&there, &own)
+			return own, err
+		})
+		s.asked += 3
+		if err != nil || shown {
+			return there, err
+		}
 	}
-	var n int
-	s.asked++
-	// Those that only read have no number of their own.
-	err := s.acts.conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_id = ? AND trx_mysql_thread_id = ? AND TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= ?",
-		goal.transaction, goal.session, goal.age).Scan(&n)
-	s.transactionsRead = time.Now()
-	return n > 0, err
 }
 
 // Alive checks the connection that acts, and replaces one that is gone: what was learned stays.
@@ -713,7 +740,8 @@ func Setup(role string) string {
 		"--   performance_schema=ON",
 		"--   performance_schema_instrument='wait/lock/metadata/sql/mdl=ON'",
 		"-- and to connect when all other connections are in use:",
-		"--   extra_port=3307   extra_max_connections=4        (MySQL: admin_address=127.0.0.1)",
+		"--   extra_port=3307   extra_max_connections=4",
+		"-- On MySQL instead: admin_address=127.0.0.1, with GRANT SERVICE_CONNECTION_ADMIN ON *.* TO " + name + ";",
 		"",
 	}, "\n")
 }

@@ -187,3 +187,32 @@ func TestAProcedureIsOneTask(t *testing.T) {
 		}
 	}
 }
+
+// What a session does is left alone while it makes a backup, a change of the schema inside of a procedure too, and not by what its first statement is alone.
+func TestBars(t *testing.T) {
+	dump := "SELECT /*!40001 SQL_NO_CACHE */ * FROM t"
+	for name, looks := range map[string][]struct {
+		text    string
+		query   int64
+		elapsed float64
+		want    culprit.Bar
+	}{
+		"a dump":                      {{dump, 1, 50, culprit.Backup}, {"SHOW CREATE TABLE u", 2, 1, culprit.Backup}, {"", 2, 1, culprit.Backup}, {"SELECT 1", 3, 1, culprit.Backup}},
+		"a procedure":                 {{"INSERT INTO log VALUES (1)", 1, 50, culprit.NotBarred}, {"ALTER TABLE t ADD COLUMN c INT", 2, 150, culprit.Schema}, {"SELECT 1", 3, 250, culprit.Schema}, {"SELECT 1", 4, 1, culprit.NotBarred}},
+		"what is read as a comment":   {{"/*!40000 ALTER TABLE t DISABLE KEYS */", 1, 50, culprit.Schema}},
+		"what was limited beforehand": {{"SET STATEMENT max_statement_time=60 FOR OPTIMIZE TABLE t", 1, 50, culprit.Schema}},
+	} {
+		b := unladen(100 * time.Millisecond)
+		for i, look := range looks {
+			at := mono.Time(time.Second).Add(time.Duration(i) * tick)
+			row := sessionRow{id: 2, command: "Query", text: look.text, elapsed: look.elapsed, query: look.query}
+			if look.text == "" {
+				row.command = "Sleep"
+			}
+			l := b.build(&input{at: at, asked: at.Add(-time.Millisecond), sessions: []sessionRow{row}, transactions: []transactionRow{{id: 71, session: 2, age: 10, sure: 9_000_000}}})
+			if got := l.Sample.Tasks[0].Barred; got != look.want {
+				t.Errorf("%s, look %d, %q: barred is %v, expected %v", name, i, look.text, got, look.want)
+			}
+		}
+	}
+}

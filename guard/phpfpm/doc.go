@@ -13,7 +13,7 @@
 //     pm.status_listen gives it an address of its own: then the guard sees a full pool.
 //   - The page tells the listen queue once a second, of TCP alone. The kernel knows it at once.
 //
-// Invariants: a worker is signalled only if it is one of FPM's processes and, while it is held,
+// Invariants: a worker is signalled only if it is one of FPM's processes that began when the page says and, while it is held,
 // the page still shows the request of the look. It is held as a debugger does, so it goes on if
 // the guard dies meanwhile. Where the kernel does not allow that, the page is read right before
 // the signal instead.

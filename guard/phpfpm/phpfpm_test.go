@@ -86,6 +86,42 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A number that the page tells may be that of a worker of another FPM here, as of one in another container: that one is not ended.
+func TestWorkersOfAnotherFPM(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	program := filepath.Join(t.TempDir(), "php-fpm-other")
+	text, err := os.ReadFile(sleep)
+	if err == nil {
+		err = os.WriteFile(program, text, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := exec.Command(program, "60")
+	worker.Args[0] = "sleep" // of several programs in one, the name says which
+	if err := worker.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer func() {
+		_ = worker.Process.Kill()
+		_ = worker.Wait()
+	}()
+	s := &Source{tracker: track.New([]culprit.Resource{{Name: "workers", Kind: culprit.Queue}}), targets: map[uint64]process{}, at: location{socket: "/none"}, queue: queue{at: location{socket: "/none"}}}
+	for i, tt := range []struct {
+		began time.Time
+		here  bool
+	}{{time.Now(), true}, {time.Now().Add(-time.Minute), false}, {time.Now().Add(time.Minute), false}} {
+		was := process{PID: int64(worker.Process.Pid), State: "Running", Started: tt.began.Unix(), Requests: uint64(i), Method: "GET", URI: "/x"}
+		l := s.build(page(1, was), mono.Time(time.Hour).Add(time.Duration(i)*time.Second))
+		if got := l.Sample.Tasks[0].Steps.Has(culprit.Statement); got != tt.here || (len(l.Notes) == 0) != tt.here {
+			t.Errorf("a worker that began at %v by the page: it may be ended: %v, notes %q", tt.began, got, l.Notes)
+		}
+	}
+}
+
 // A worker that was ended has no process on the page until there is another; the page tells of the others all the same.
 func TestEndedWorker(t *testing.T) {
 	const body = `{"pool":"www","processes":[{"pid":0,"request duration":58572229309,"state":"Idle"},{"pid":7,"state":"Running"}]}`

@@ -117,7 +117,7 @@ func (s *Source) build(page *status, now mono.Time) *track.Look {
 		*session = describe(w, path)
 		t.Kind = session.Statement.Fingerprint
 		s.targets[t.ID] = *w
-		if procfs.Beside(w.PID, program) { // else it was ended, and the master has not noticed
+		if here(w) { // else it was ended, and the master has not noticed
 			t.Steps = culprit.StepsOf(culprit.Statement, culprit.Session)
 			if lack, ok := s.lack.Of(w.PID); ok {
 				s.tracker.Starves(e, lack)
@@ -126,11 +126,24 @@ func (s *Source) build(page *status, now mono.Time) *track.Look {
 		s.tracker.Holds(e, workers, began, 1, false)
 	}
 	s.queue.look(s.tracker, workers, now, page)
-	beside := func(w process) bool { return procfs.Beside(w.PID, program) }
-	if len(page.Workers) > 0 && !slices.ContainsFunc(page.Workers, beside) {
-		s.tracker.Note("requests cannot be cancelled: the workers are no processes of this machine and pid namespace; run the guard beside FPM")
+	if len(page.Workers) > 0 && !slices.ContainsFunc(page.Workers, func(w process) bool { return here(&w) }) {
+		s.tracker.Note("requests cannot be cancelled: the workers are no processes of this machine and pid namespace that began when the page says; run the guard beside FPM, and start FPM again if the clock was set since")
 	}
 	return s.tracker.End(s.completed(page, own))
+}
+
+// The worker's start time is of the clock, in whole seconds, and is taken when the process gets to it.
+const earliest, latest = -2 * time.Second, 10 * time.Second
+
+// here reports whether a worker is a process of this machine and pid namespace: one of FPM's programs, that began when the page says. The
+// number alone may be that of a worker of another FPM, as of one with the same number in another container.
+func here(w *process) bool {
+	age, ok := procfs.Age(w.PID)
+	if !ok || !procfs.Beside(w.PID, program) {
+		return false
+	}
+	told := time.Unix(w.Started, 0).Sub(time.Now().Add(-age))
+	return earliest <= told && told <= latest
 }
 
 // completed returns how many requests ended since the look before, without the looks themselves.
@@ -185,7 +198,7 @@ func (s *Source) Act(ctx context.Context, task uint64, step culprit.Step) (bool,
 		}
 		for i := range page.Workers {
 			if page.Workers[i].same(&was) {
-				return procfs.Beside(was.PID, program), nil
+				return here(&was), nil
 			}
 		}
 		return false, nil

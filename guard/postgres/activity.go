@@ -66,22 +66,23 @@ const mostRows = 10_000
 // Texts are those that began since a second before the look before, of sessions that are not idle: a statement begins when its
 // process reads it, and is shown when the process has had a processor for that.
 const activitySQL = `WITH a AS MATERIALIZED (
-  SELECT pid, coalesce(leader_pid, 0) AS leader, coalesce(backend_type, '') AS backend, backend_start, xact_start, query_start, state_change, coalesce(state, '') AS state,
-    coalesce(wait_event_type, '') AS wait_type, coalesce(wait_event, '') AS wait, usesysid, coalesce(usename::text, '') AS usename, coalesce(application_name, '') AS application,
-    coalesce(datname::text, '') AS datname, coalesce(host(client_addr), '') AS client, greatest(client_port, 0) AS port,
-    CASE WHEN query_start >= $1::timestamptz - interval '1 second' AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, query = '<insufficient privilege>' AND state IS NULL AS hidden,
-    greatest(age(backend_xmin), age(backend_xid), 0)::bigint AS horizon, count(*) OVER pool AS pool,
-    count(*) FILTER (WHERE state = 'idle' AND state_change < statement_timestamp() - interval '20 ms') OVER pool AS free
-  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user)
-  WINDOW pool AS (PARTITION BY usesysid, application_name, datid, client_addr, backend_type))
-SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, pg_snapshot_xmax(pg_current_snapshot())::text::bigint, a.pid, a.leader, a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
-  a.wait_type, a.wait, a.usename, a.application, a.datname, a.client, a.port, a.text, coalesce(a.hidden, false),
-  coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(a.horizon, 0), coalesce(a.pool, 0), coalesce(a.free, 0)
+  SELECT pid, leader_pid AS leader, coalesce(backend_type, '') AS backend, backend_start, xact_start, query_start, state_change, coalesce(state, '') AS state,
+    wait_event_type AS wait_type, wait_event AS wait, coalesce(usesysid, 0) AS usesysid, usename, coalesce(application_name, '') AS application,
+    coalesce(datid, 0) AS datid, datname, client_addr, greatest(client_port, 0) AS port, backend_xmin, backend_xid,
+    CASE WHEN query_start >= $1::timestamptz - interval '1 second' AND coalesce(state, '') <> 'idle' THEN left(query, $2) END AS text, state IS NULL AND query = '<insufficient privilege>' AS hidden
+  FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (application_name IS DISTINCT FROM $3 OR usename IS DISTINCT FROM current_user)),
+p AS (
+  SELECT usesysid, application, datid, client_addr, backend, count(*) AS pool, count(*) FILTER (WHERE state = 'idle' AND state_change < statement_timestamp() - interval '20 ms') AS free
+  FROM a GROUP BY 1, 2, 3, 4, 5)
+SELECT clock_timestamp(), statement_timestamp(), s.ended, s.finished, pg_snapshot_xmax(pg_current_snapshot())::text::bigint, a.pid, coalesce(a.leader, 0), a.backend, a.backend_start, a.xact_start, a.query_start, a.state_change, a.state,
+  coalesce(a.wait_type, ''), coalesce(a.wait, ''), coalesce(a.usename::text, ''), a.application, coalesce(a.datname::text, ''), coalesce(host(a.client_addr), ''), a.port, a.text, coalesce(a.hidden, false),
+  coalesce((SELECT rolsuper FROM pg_roles r WHERE r.oid = a.usesysid), false), coalesce(greatest(age(a.backend_xmin), age(a.backend_xid), 0)::bigint, 0), coalesce(p.pool, 0), coalesce(p.free, 0)
 FROM (SELECT (SELECT coalesce(sum(pg_stat_get_db_xact_commit(oid) + pg_stat_get_db_xact_rollback(oid)), 0)::bigint FROM pg_database) AS ended,
     (SELECT count(*) FROM a WHERE state LIKE 'idle%' AND state_change >= $1) AS finished) s
   LEFT JOIN a ON a.hidden OR (a.state <> 'idle' OR a.state_change >= $1 OR a.port = ANY($5)) AND a.backend IN ('client backend', 'parallel worker', 'autovacuum worker', 'walsender', 'background worker',
     'logical replication worker', 'logical replication apply worker', 'logical replication parallel worker')
     AND (a.state <> '' OR a.xact_start IS NOT NULL OR a.backend = 'walsender')
+  LEFT JOIN p ON p.usesysid = a.usesysid AND p.application = a.application AND p.datid = a.datid AND p.client_addr IS NOT DISTINCT FROM a.client_addr AND p.backend = a.backend
 ORDER BY a.query_start
 LIMIT $4`
 
@@ -152,11 +153,9 @@ const lockSQL = "concat_ws('/', locktype, database, relation, page, tuple, virtu
 
 // locksSQL shows every contended lock, with its holders. The
 // column after granted is waitstart, which came with version 14.
-const locksSQL = `SELECT key, locktype, coalesce(pid, 0), virtualtransaction, mode, granted, since FROM (
-  SELECT *, bool_or(NOT granted) OVER (PARTITION BY key) AS contended FROM (
-    SELECT ` + lockSQL + ` AS key,
-      locktype, pid, virtualtransaction, mode, granted, %s AS since FROM pg_locks WHERE mode <> 'SIReadLock') l) c
-WHERE contended ORDER BY granted DESC, since NULLS LAST, pid LIMIT $1`
+const locksSQL = `WITH l AS MATERIALIZED (SELECT *, %s AS since FROM pg_locks WHERE mode <> 'SIReadLock')
+SELECT key, locktype, coalesce(pid, 0), virtualtransaction, mode, granted, since FROM (SELECT *, ` + lockSQL + ` AS key FROM l) k
+WHERE key IN (SELECT ` + lockSQL + ` FROM l WHERE NOT granted) ORDER BY granted DESC, since NULLS LAST, pid LIMIT $1`
 
 // mostLocks bounds the lock rows of a look; the oldest waiters come first.
 const mostLocks = 20_000

@@ -67,7 +67,7 @@ func (b *builder) late(completed uint64) (timed, late uint64) {
 // endedLate reports whether a statement ended late since the look before that began since then: no look saw it. Of a session the last
 // statement alone is known. One that ended while the look before was taken is in both looks, and counts once.
 func (b *builder) endedLate(in *input, r *activityRow) bool {
-	if b.before == 0 || r.backend != "client backend" || !strings.HasPrefix(r.state, "idle") || r.changed.Before(in.since) || r.statement.Before(in.since) || r.changed.Sub(r.statement) <= b.objective {
+	if b.before == 0 || r.backend != "client backend" || !strings.HasPrefix(r.state, "idle") || r.changed.Before(in.since) || r.statement.Before(in.since) || r.changed.Sub(in.clock.Now(r.statement)) <= b.objective {
 		return false
 	}
 	k := b.known[r.pid]

@@ -33,12 +33,15 @@ type builder struct {
 	asks    map[int64]ask // by process
 	pools   track.Pools
 	told    track.Told
+	clock   track.Clock
 }
 
 // known is what the look before saw of a session.
 type known struct {
 	begun, statement time.Time
 	parsed           statement.Statement
+	read             bool      // that is of the statement's text
+	schema           time.Time // the transaction in which it has changed the schema
 	active           bool
 	making, segment  bool      // it makes a segment of the log; or has since the look before
 	writes           float64   // bytes per second, while it made none
@@ -62,6 +65,7 @@ func newBuilder(objective time.Duration) *builder {
 
 // input is what the views showed at one look.
 type input struct {
+	asked    mono.Time // before the look
 	at       mono.Time
 	summary  summary
 	rows     []activityRow
@@ -78,6 +82,8 @@ type input struct {
 	role      string
 	super     bool
 	maySignal bool
+	untracked bool        // the server does not say what sessions do
+	clock     track.Clock // the server's
 }
 
 // instant converts a time of the server's clock.
@@ -85,12 +91,14 @@ func (in *input) instant(t time.Time) mono.Time {
 	if t.IsZero() {
 		return in.at
 	}
-	return in.at.Add(-in.summary.now.Sub(t))
+	return in.at.Add(-in.summary.now.Sub(in.clock.Now(t)))
 }
 
 // build makes the look of in.
 func (b *builder) build(in *input) *track.Look {
 	b.look++
+	b.clock.Look(in.summary.now, in.asked, in.at)
+	in.clock = b.clock
 	b.meter.Begin()
 	b.tracker.Begin(in.at)
 	b.pools.Begin()
@@ -142,6 +150,9 @@ func (b *builder) build(in *input) *track.Look {
 			t, _ := b.tracker.At(e)
 			t.Done, t.Total = uint64(p.done), uint64(p.total)
 		}
+	}
+	if in.untracked {
+		b.tracker.Note("what sessions do is not shown; missing: track_activities=on in the server's configuration")
 	}
 	if hidden {
 		b.tracker.Note(fmt.Sprintf("other users' sessions are hidden; missing: GRANT pg_read_all_stats TO %s", quoteName(in.role)))
@@ -205,13 +216,22 @@ func (b *builder) remember(r *activityRow) (ended bool) {
 	ended = same && k.active && !k.statement.Equal(r.statement) && r.backend == "client backend" && !strings.HasPrefix(r.state, "idle")
 	switch other := !same || !k.statement.Equal(r.statement); {
 	case r.text != nil && (other || k.parsed.Fingerprint == 0):
-		k.parsed = statement.Of(*r.text, statement.Postgres)
+		k.parsed, k.read = statement.Of(*r.text, statement.Postgres), true
 	case other: // whatever it does, it is not what it did before
-		k.parsed = statement.Statement{}
+		k.parsed, k.read = statement.Statement{}, false
+	}
+	if k.parsed.Class == statement.Schema && !strings.HasPrefix(k.parsed.Text, "create temp") {
+		k.schema = r.transaction
 	}
 	k.statement, k.active, k.making, k.look = r.statement, r.state == "active", making, b.look
 	b.known[r.pid] = k
 	return ended
+}
+
+// read reports whether the text of a session's statement was seen at an earlier look.
+func (b *builder) read(r *activityRow) bool {
+	k, ok := b.known[r.pid]
+	return ok && k.read && k.begun.Equal(r.begun) && k.statement.Equal(r.statement)
 }
 
 // ends notes that a session was told to end. It does so when it gets a processor.
@@ -245,7 +265,11 @@ func (b *builder) task(in *input, r *activityRow, blocks bool, advisory []string
 		s.State += ", waits for " + r.waitType + ":" + r.wait
 	}
 	t.Owner, t.Kind, t.Idle, t.Background = r.owner(), parsed.Fingerprint, idle, background
-	t.Barred = barOf(r, parsed.Class)
+	class := parsed.Class
+	if k := b.known[r.pid]; !k.schema.IsZero() && k.schema.Equal(r.transaction) { // it ends with what it does now
+		class = statement.Schema
+	}
+	t.Barred = barOf(r, class)
 	t.Steps, t.Ending = steps(in, r, idle), b.known[r.pid].ending
 	b.targets[t.ID] = goal
 	return e

@@ -272,3 +272,65 @@ func TestCompletionsAreToldWhenTheyAreKnown(t *testing.T) {
 		}
 	}
 }
+
+// What changes the schema in a transaction is undone if a later statement of that is cancelled, or its session ended while it is idle. What comes
+// after the transaction is not.
+func TestATransactionThatHasChangedTheSchema(t *testing.T) {
+	b := unladen(20 * ms)
+	clock := time.Unix(1000, 0)
+	begun := clock
+	for i, look := range []struct {
+		text, state string
+		transaction int64
+		want        culprit.Bar
+	}{
+		{"ALTER TABLE t ADD COLUMN c int", "active", 1, culprit.Schema}, {"UPDATE t SET c = 1", "active", 1, culprit.Schema}, {"UPDATE t SET c = 1", "idle in transaction", 1, culprit.Schema},
+		{"UPDATE t SET c = 1", "active", 2, culprit.NotBarred},
+		{"CREATE TEMP TABLE mine AS SELECT * FROM t", "active", 3, culprit.Schema}, {"UPDATE t SET c = 1", "active", 3, culprit.NotBarred},
+		{"BEGIN; CREATE INDEX ON t (c)", "active", 4, culprit.Schema}, {"SELECT 1", "active", 4, culprit.Schema},
+	} {
+		clock = clock.Add(100 * ms)
+		row := activityRow{pid: 1, backend: "client backend", begun: begun, state: look.state, statement: clock.Add(-ms), changed: clock.Add(-ms), transaction: time.Unix(900, look.transaction), text: &look.text}
+		l := b.build(&input{at: mono.Time(time.Second).Add(time.Duration(i) * 100 * ms), summary: summary{now: clock}, rows: []activityRow{row}, super: true, maySignal: true})
+		if got := l.Sample.Tasks[0].Barred; got != look.want {
+			t.Errorf("look %d, %s: barred is %v, expected %v", i, look.text, got, look.want)
+		}
+	}
+}
+
+// A server whose clock is set forward by an hour has no task that is an hour old by that.
+func TestAClockThatIsSetForward(t *testing.T) {
+	b := unladen(20 * ms)
+	clock, at := time.Unix(1000, 0), mono.Time(time.Minute)
+	began := clock.Add(-300 * ms)
+	for i := range 20 {
+		if clock, at = clock.Add(100*ms), at.Add(100*ms); i == 10 {
+			clock = clock.Add(time.Hour)
+		}
+		held := activityRow{pid: 1, backend: "client backend", begun: time.Unix(1, 0), state: "idle in transaction", statement: began, changed: began, transaction: began}
+		behind := activityRow{pid: 2, backend: "client backend", begun: time.Unix(2, 0), state: "active", statement: began.Add(ms), changed: began.Add(ms), transaction: began.Add(ms), waitType: "Lock", wait: "tuple"}
+		l := b.build(&input{asked: at.Add(-5 * ms), at: at, summary: summary{now: clock.Add(-2 * ms)}, rows: []activityRow{held, behind}, super: true, maySignal: true, locks: []lockRow{
+			{group: "g", kind: "tuple", pid: 1, mode: "ExclusiveLock", granted: true}, {group: "g", kind: "tuple", pid: 2, mode: "ExclusiveLock", since: began.Add(ms)}}})
+		for k, task := range l.Sample.Tasks {
+			if age, want := at.Sub(task.Started), 300*ms+time.Duration(i+1)*100*ms; age > want+10*ms || age < want-20*ms {
+				t.Errorf("look %d: task %d is %v old, expected %v", i, k, age, want)
+			}
+		}
+	}
+}
+
+// Before version 14 the server does not tell who is first in the queue of a lock. The request whose statement began first is taken for that.
+func TestQueuesOfOldServers(t *testing.T) {
+	began := time.Unix(1000, 0)
+	locks := []lockRow{{group: "g", kind: "relation", pid: 9, mode: "AccessShareLock", granted: true}, {group: "g", kind: "relation", pid: 2, mode: "AccessShareLock"}, {group: "g", kind: "relation", pid: 5, mode: "AccessExclusiveLock"}}
+	queue(locks, []activityRow{{pid: 2, statement: began.Add(time.Second)}, {pid: 5, statement: began}, {pid: 9, statement: began.Add(-time.Second)}})
+	edges := map[int64]int64{}
+	for _, w := range waits(locks, func(a, b int64) bool { return a == b }) {
+		for _, h := range w.blockers {
+			edges[w.waiter.pid] = h.pid
+		}
+	}
+	if len(edges) != 2 || edges[5] != 9 || edges[2] != 5 {
+		t.Errorf("edges %v, expected that the reader 2 waits for the change 5, and that for the reader 9", edges)
+	}
+}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/guard/track"
@@ -40,6 +41,31 @@ func shared(mode string) bool { return !conflict(mode, mode) }
 
 // mostEdges bounds the edges of a look: the oldest waiters have theirs.
 const mostEdges = 20_000
+
+// queue puts those who wait in the order in which their statements began, which it takes for the begin of the wait: before version 14 the
+// server does not tell since when they wait, nor who is first.
+func queue(locks []lockRow, sessions []activityRow) {
+	began := map[int64]time.Time{}
+	for i := range sessions {
+		began[sessions[i].pid] = sessions[i].statement
+	}
+	for i := range locks {
+		if l := &locks[i]; !l.granted && l.since.IsZero() {
+			l.since = began[l.pid]
+		}
+	}
+	slices.SortStableFunc(locks, func(a, b lockRow) int {
+		switch {
+		case a.granted && b.granted:
+			return 0
+		case a.granted:
+			return -1
+		case b.granted:
+			return 1
+		}
+		return a.since.Compare(b.since)
+	})
+}
 
 // lockWait is a session that waits for a lock, and the sessions that block it.
 type lockWait struct {

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -574,5 +578,129 @@ func TestOwners(t *testing.T) {
 	}
 	if len(owners) != 1 || owners[0] {
 		t.Errorf("two sessions of an application, one after the other, are of %d owners, expected one that is known", len(owners))
+	}
+}
+
+// What a statement is is known also where its text was shown so late that the look before could have shown it: it decides whether it may be cancelled.
+func TestTextsThatAreShownLate(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	busy := connect(t, strings.Replace(super, "postgres@", "postgres:@", 1)) // not as the application
+	busy.do("CREATE TABLE late (a int)")
+	defer busy.do("DROP TABLE late")
+	lock := connect(t, strings.Replace(super, "postgres@", "postgres:@", 1))
+	lock.do("BEGIN; LOCK TABLE late IN ACCESS SHARE MODE")
+	busy.begin("ALTER TABLE late ADD COLUMN b int")
+	looktest.Until(t, s, "the ALTER", func(*track.Look) bool {
+		clear(s.builder.known)
+		s.since = time.Now().Add(time.Hour) // as if all had begun long before the look before
+		l, err := s.Look(t.Context())
+		return err == nil && find(l, statement.Schema, "alter table late") >= 0
+	})
+	lock.do("ROLLBACK")
+	if err := <-busy.done; err != nil {
+		t.Error(err)
+	}
+	busy.done = nil
+}
+
+// A process of this machine that has the number of a server's elsewhere is not taken for it: it is older.
+func TestBeside(t *testing.T) {
+	super, least := start(t)
+	s := open(t, least)
+	if !s.beside {
+		t.Skip("the server's processes are not visible here")
+	}
+	old := connect(t, super)
+	pid := int64(old.PgConn().PID())
+	for _, lasted := range []time.Duration{-time.Minute, time.Minute} { // of one elsewhere
+		if beside(pid, lasted) {
+			t.Errorf("a process that has just begun is taken for one of %v", lasted)
+		}
+	}
+	if !beside(pid, 0) {
+		t.Error("the process of a session is not known")
+	}
+}
+
+// A server that takes a connection and then answers nothing keeps no look for longer than it takes to connect.
+func TestAServerThatFallsSilent(t *testing.T) {
+	_, least := start(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var silent atomic.Bool
+	var relays sync.WaitGroup
+	defer relays.Wait()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	relays.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			relays.Go(func() { relay(ctx, c, server.s, &silent) })
+		}
+	})
+	defer l.Close()
+	cfg, err := Parse(least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, strings.Replace(least, fmt.Sprintf(":%d", cfg.Port), fmt.Sprintf(":%d", l.Addr().(*net.TCPAddr).Port), 1))
+	s.cfg.ConnectTimeout = 500 * time.Millisecond
+	silent.Store(true)
+	_ = s.looks.Close(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Look(t.Context())
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, track.ErrLate) {
+			t.Errorf("%v, expected that the server answers too late", err)
+		}
+	case <-time.After(looktest.Patience):
+		t.Error("the look does not end")
+		stop()
+		<-done
+	}
+	stop()
+}
+
+// relay passes a connection on to a server until ctx ends; while it is silent, no further than to the end of the login.
+func relay(ctx context.Context, c net.Conn, to *servers.Server, silent *atomic.Bool) {
+	defer c.Close()
+	up, err := net.Dial("tcp", net.JoinHostPort(to.Host, strconv.Itoa(to.Port)))
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	stopped := context.AfterFunc(ctx, func() {
+		c.Close()
+		up.Close()
+	})
+	defer stopped()
+	var asks sync.WaitGroup
+	defer asks.Wait()
+	defer up.Close()
+	asks.Go(func() { _, _ = io.Copy(up, c) })
+	block := make([]byte, 1<<16)
+	for in := false; ; {
+		n, err := up.Read(block)
+		if err != nil {
+			return
+		}
+		if in && silent.Load() {
+			continue
+		}
+		in = in || n >= 6 && block[n-6] == 'Z' // ReadyForQuery
+		if _, err := c.Write(block[:n]); err != nil {
+			return
+		}
 	}
 }

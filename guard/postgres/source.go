@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type Source struct {
 	role        string
 	super       bool
 	maySignal   bool
+	tracks      bool // what sessions do
 	beside      bool
 	pid         int64     // of a process of the server, that of looks
 	begun       time.Time // when that began
@@ -97,13 +99,15 @@ func Parse(url string) (*pgx.ConnConfig, error) {
 func (s *Source) learn(ctx context.Context) error {
 	var version int
 	var timeout string
+	var now time.Time
 	err := s.looks.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('statement_timeout'), pg_backend_pid(), current_setting('port')::int, current_user::text,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), pg_has_role(current_user, 'pg_signal_backend', 'USAGE'),
-  (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())`).
-		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &s.begun)
+  (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()), clock_timestamp(), current_setting('track_activities')::bool`).
+		Scan(&version, &timeout, &s.pid, &s.port, &s.role, &s.super, &s.maySignal, &s.begun, &now, &s.tracks)
 	if err != nil {
 		return err
 	}
+	s.beside = beside(s.pid, now.Sub(s.begun))
 	if version < 130000 {
 		return fmt.Errorf("the server is of version %d, expected 13 or later", version/10_000)
 	}
@@ -115,13 +119,22 @@ func (s *Source) learn(ctx context.Context) error {
 	}
 	s.version = version
 	s.maySignal = s.maySignal || s.super
-	s.beside = procfs.Beside(s.pid, "postgres")
 	waitstart := "waitstart"
 	if version < 140000 {
 		waitstart = "NULL::timestamptz"
 	}
 	s.locksSQL = fmt.Sprintf(locksSQL, waitstart)
 	return nil
+}
+
+// startup is how long a process may have been there when its session begins, as the server tells it, and its answer be under way, on a busy machine.
+const startup = 5 * time.Second
+
+// beside reports whether the process of a session that has lasted for some time is one of this machine. The number alone may be that of a
+// process of another server here.
+func beside(pid int64, lasted time.Duration) bool {
+	age, ok := procfs.Age(pid)
+	return ok && procfs.Beside(pid, "postgres") && age-lasted < startup && lasted-age < time.Second
 }
 
 // Look looks once. An error means that a view failed; the source must be closed and
@@ -142,6 +155,8 @@ func (s *Source) Look(ctx context.Context) (*track.Look, error) {
 // again replaces the connection for looks, which ends with a look that takes too long. The other one is kept: the server may
 // take no more connections by now.
 func (s *Source) again(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout) // also for a server that takes a connection and then answers nothing
+	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, s.cfg)
 	if err != nil {
 		return err
@@ -166,7 +181,7 @@ func late(err error) bool {
 func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	in := input{since: s.since, role: s.role, super: s.super, maySignal: s.maySignal}
+	in := input{asked: live.Now(), since: s.since, role: s.role, super: s.super, maySignal: s.maySignal, untracked: !s.tracks}
 	if s.unread = s.unread[:0]; s.beside && s.builder.use.delayed() {
 		s.unread = procfs.Unread(s.unread, s.pid, s.port)
 		in.unread, in.unreadAt = s.unread, live.Now()
@@ -179,6 +194,9 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	}
 	if len(s.rows) > mostRows {
 		return nil, fmt.Errorf("postgres: pg_stat_activity shows more than %d busy sessions", mostRows)
+	}
+	if err := s.read(ctx); err != nil {
+		return nil, fmt.Errorf("postgres: pg_stat_activity: %w", err)
 	}
 	if s.locks = s.locks[:0]; s.waiting(in.summary.now) {
 		if s.locks, err = readLocks(ctx, s.looks, s.locks, s.locksSQL); err != nil {
@@ -195,6 +213,9 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 			return nil, fmt.Errorf("postgres: pg_stat_progress: %w", err)
 		}
 	}
+	if s.version < 140000 {
+		queue(s.locks, s.rows)
+	}
 	in.rows, in.locks = s.rows, s.locks
 	if s.beside {
 		in.usage = procfs.Process
@@ -202,6 +223,29 @@ func (s *Source) look(ctx context.Context) (*track.Look, error) {
 	look := s.builder.build(&in)
 	s.since = in.summary.began
 	return look, nil
+}
+
+// read reads the texts of statements that the look lacks: those that were shown so much later than they began that the look before had not
+// shown them. Of what kind a statement is decides whether it may be cancelled.
+func (s *Source) read(ctx context.Context) error {
+	var pids []int32
+	for i := range s.rows {
+		if r := &s.rows[i]; r.text == nil && !r.hidden && r.backend == "client backend" && r.state != "idle" && !r.statement.IsZero() && !s.builder.read(r) {
+			pids = append(pids, int32(r.pid))
+		}
+	}
+	if len(pids) == 0 {
+		return nil
+	}
+	_, told, err := readActivity(ctx, s.looks, nil, byPidSQL, pids, maxText)
+	for i := range told {
+		t := &told[i]
+		at := slices.IndexFunc(s.rows, func(r activityRow) bool { return r.pid == t.pid })
+		if r := &s.rows[at]; r.begun.Equal(t.begun) && r.statement.Equal(t.statement) { // else it does something else by now
+			r.text = t.text
+		}
+	}
+	return err
 }
 
 // waiting reports whether a session waits for a lock longer than noise.

@@ -4,14 +4,14 @@
 //	/proc/PID[/task/TID]/schedstat ──▶ processor time, time it waited for one
 //	/proc/PID[/task/TID]/io        ──▶ bytes read, bytes written
 //	/proc/PID/task/TID/stat        ──▶ whether it waits for storage
-//	/proc/PID/stat                 ──▶ processor time of all threads, parent
+//	/proc/PID/stat                 ──▶ processor time of all threads, parent, age
 //	/proc/PID/task/PID/children    ──▶ processes that it started
 //	/proc/PID/status, /proc/stat   ──▶ processor time that all programs used of the processors that it may use
 //	/proc/PID/net/{tcp,unix}       ──▶ requests not read yet, connections not accepted yet
 //
 // Invariants: a figure that cannot be read is absent, not zero. A process number that
 // belongs to another program is not taken for the server: Beside asks the kernel for
-// the program's name.
+// the program's name, and Age for its age, which tells the processes of two servers of one name apart.
 //
 // What this package does not do: it reads nothing where there is no /proc.
 package procfs

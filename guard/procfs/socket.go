@@ -23,12 +23,33 @@ func Unread(into []int, pid int64, port int) []int {
 	return into
 }
 
+// Connected reports whether the network of a process has a connection that comes from a client's port.
+func Connected(pid int64, client int) bool {
+	found := false
+	for _, name := range [...]string{"tcp", "tcp6"} {
+		if text, err := os.ReadFile("/proc/" + strconv.FormatInt(pid, 10) + "/net/" + name); err == nil {
+			connections(text, func(_, remote int, _ uint64) { found = found || remote == client })
+		}
+	}
+	return found
+}
+
+// parseUnread appends the clients' ports of the connections to a port that have sent what nobody has read.
+func parseUnread(into []int, text []byte, port int) []int {
+	connections(text, func(local, remote int, unread uint64) {
+		if unread > 0 && local == port && remote > 0 {
+			into = append(into, remote)
+		}
+	})
+	return into
+}
+
 // established is the state of a connection in /proc/net/tcp.
 const established = "01"
 
-// parseUnread reads lines of "number: address:port address:port state sent:unread …", in
-// hexadecimal digits.
-func parseUnread(into []int, text []byte, port int) []int {
+// connections reads lines of "number: address:port address:port state sent:unread …", in
+// hexadecimal digits, and hands over the ports of each connection, -1 for one that cannot be read.
+func connections(text []byte, take func(local, remote int, unread uint64)) {
 	for line := range bytes.Lines(text) {
 		var words [5][]byte
 		rest := line
@@ -40,12 +61,10 @@ func parseUnread(into []int, text []byte, port int) []int {
 			continue
 		}
 		_, unread, _ := bytes.Cut(words[4], []byte(":"))
-		local, remote := portOf(words[1]), portOf(words[2])
-		if n, err := strconv.ParseUint(string(unread), 16, 32); err == nil && n > 0 && local == port && remote > 0 {
-			into = append(into, remote)
+		if n, err := strconv.ParseUint(string(unread), 16, 32); err == nil {
+			take(portOf(words[1]), portOf(words[2]), n)
 		}
 	}
-	return into
 }
 
 // portOf returns the port of "address:port", -1 if there is none.

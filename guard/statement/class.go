@@ -1,11 +1,15 @@
 package statement
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Class is a sort of work.
 type Class uint8
 
-// The classes. Only the first words of a statement decide.
+// The classes. Only the first words of a statement decide; of several in one text, the first that is a change of the schema, a backup or
+// replication, else the first.
 const (
 	Other       Class = iota
 	Select            // reads
@@ -56,12 +60,28 @@ var classes = map[string]Class{
 	"create": Schema, "alter": Schema, "drop": Schema, "truncate": Schema, "reindex": Schema, "cluster": Schema, "refresh": Schema, "comment": Schema,
 	"grant": Schema, "revoke": Schema, "rename": Schema, "optimize": Schema, "repair": Schema, "import": Schema, "security": Schema,
 	"vacuum": Vacuum, "analyze": Vacuum, "check": Vacuum, "checksum": Vacuum, "autovacuum": Vacuum,
-	"backup": Backup, "flush": Flush,
-	"start_replication": Replication, "base_backup": Backup, "binlog": Replication, "change": Replication,
+	"backup": Backup, "flush": Flush, "install": Schema, "uninstall": Schema, "xa": Control,
+	"start_replication": Replication, "base_backup": Backup, "binlog": Replication, "change": Replication, "stop": Replication, "purge": Replication,
 }
 
-// classOf returns the class of a normalised text.
+// classOf returns the class of a normalised text, which may have several statements.
 func classOf(text string) Class {
+	first, more, several := strings.Cut(text, " ; ")
+	class := classOfOne(first)
+	for part := ""; several && !class.delicate(); {
+		part, more, several = strings.Cut(more, " ; ")
+		if c := classOfOne(part); c.delicate() {
+			class = c
+		}
+	}
+	return class
+}
+
+// delicate reports whether what is of the class is left alone unless somebody says otherwise.
+func (c Class) delicate() bool { return c == Schema || c == Backup || c == Replication }
+
+// classOfOne returns the class of one statement.
+func classOfOne(text string) Class {
 	text = strings.TrimLeft(text, "( ")
 	first, rest, _ := strings.Cut(text, " ")
 	class := classes[first]
@@ -73,9 +93,34 @@ func classOf(text string) Class {
 	case first == "with" && (strings.Contains(rest, " insert into ") || strings.Contains(rest, " update ") || strings.Contains(rest, " delete from ")):
 		return Write
 	case first == "explain" && strings.HasPrefix(rest, "analyze "):
-		return classOf(strings.TrimPrefix(rest, "analyze "))
+		return classOfOne(strings.TrimPrefix(rest, "analyze "))
+	case first == "lock" && strings.HasPrefix(rest, "instance for backup"):
+		return Backup
+	case first == "set":
+		return classOfSet(rest)
+	case (first == "start" || first == "reset") && replicates(rest):
+		return Replication
 	}
 	return class
+}
+
+// classOfSet tells SET STATEMENT … FOR, which MariaDB has before any statement, and the end of all writes, with which servers change
+// roles, from other settings.
+func classOfSet(rest string) Class {
+	if scope, ok := strings.CutPrefix(rest, "statement "); ok {
+		_, inner, _ := strings.Cut(scope, " for ")
+		return classOfOne(inner)
+	}
+	if strings.Contains(rest, "global") && strings.Contains(rest, "read_only") {
+		return Replication
+	}
+	return Control
+}
+
+// replicates reports whether START or RESET is about replication.
+func replicates(rest string) bool {
+	word, _, _ := strings.Cut(strings.TrimPrefix(rest, "all "), " ")
+	return slices.Contains([]string{"slave", "slaves", "replica", "replicas", "group_replication", "master", "binary"}, word)
 }
 
 // fullVacuum tells VACUUM FULL t and VACUUM (FULL, …) t from VACUUM t.

@@ -66,6 +66,7 @@ type scanner struct {
 	text    string
 	at      int
 	dialect Dialect
+	inside  bool // of what MySQL executes although it is written as a comment
 	out     []byte
 }
 
@@ -93,6 +94,9 @@ func (s *scanner) scan() {
 			s.until("\n", 2)
 		case c == '/' && s.peek(1) == '*':
 			s.comment()
+		case c == '*' && s.peek(1) == '/' && s.inside:
+			s.inside = false
+			s.at += 2
 		case c == '\'', c == '"' && s.dialect == MySQL:
 			s.quoted(c, s.dialect == MySQL)
 			s.literal()
@@ -133,11 +137,17 @@ func (s *scanner) until(end string, skip int) {
 	}
 }
 
-// comment skips a comment; PostgreSQL's nest, and MySQL's that begin with /*! are
-// no comments for the server, but hints that change nothing of what is done.
+// comment skips a comment; PostgreSQL's nest. What MySQL has between /*! or /*M! and the end of the comment is none: a server of the
+// version behind that, or later, executes it, as it does ALTER TABLE in what dumps write.
 func (s *scanner) comment() {
 	if s.dialect == MySQL {
-		s.until("*/", 2)
+		code, executed := strings.CutPrefix(strings.TrimPrefix(s.text[s.at+2:], "M"), "!")
+		if !executed {
+			s.until("*/", 2)
+			return
+		}
+		s.inside = true
+		s.at = len(s.text) - len(strings.TrimLeft(code, "0123456789"))
 		return
 	}
 	for depth := 0; s.at < len(s.text); {

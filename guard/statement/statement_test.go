@@ -15,8 +15,11 @@ func TestSameWork(t *testing.T) {
 		{Postgres, `select "ab" from t where a = ? and b = ?`, []string{`SELECT "Ab" FROM t WHERE a=x'1f' AND b='\'`}},
 		{Postgres, "insert into t values ( ? )", []string{"INSERT INTO t VALUES (1,'a'),(2,'b'),(3,'')", "insert into t values (1,2)"}},
 		{Postgres, "update t set a = a + ? where b = ?", []string{"UPDATE t SET a=a+1 WHERE b=-7", "update t set a=a+$1 where b=$2", "update t set a = a + 1e-5 where b = 'cut o"}},
-		{MySQL, "select `a` from t where b = ? limit ?", []string{"SELECT `A` FROM t WHERE b=\"it\\\"s\" # c\n LIMIT 5", "select /*!40001 SQL_NO_CACHE */ `a` from t where b=0x1F limit 1"}},
+		{MySQL, "select `a` from t where b = ? limit ?", []string{"SELECT `A` FROM t WHERE b=\"it\\\"s\" # c\n LIMIT 5", "select /* a comment */ `a` from t where b=0x1F limit 1"}},
+		{MySQL, "select sql_no_cache `a` from t", []string{"SELECT /*!40001 SQL_NO_CACHE */ `a` FROM t"}},
 		{MySQL, "select ?", []string{"select -1", "select ''''", "select 1.5e+3"}},
+		{MySQL, "alter table t disable keys", []string{"/*!40000 ALTER TABLE t DISABLE KEYS */;", "/*M!100100 alter table /* c */ t disable keys */", "ALTER TABLE t /*! DISABLE */ KEYS"}},
+		{MySQL, "select a * ?", []string{"select a*/* c */2", "select a */*! 2*/"}},
 	} {
 		for _, text := range tt.texts {
 			got := Of(text, tt.dialect)
@@ -49,6 +52,10 @@ func TestClass(t *testing.T) {
 		"VACUUM FULL t": Schema, "vacuum (analyze, full) t": Schema, "vacuum (full false) t": Vacuum, "VACUUM t": Vacuum, "vacuum fullness": Vacuum, "create index on t(a)": Schema,
 		"FLUSH TABLES WITH READ LOCK": Backup, "FLUSH TABLES": Flush, "BACKUP STAGE BLOCK_COMMIT": Backup, "explain analyze delete from t": Write,
 		"autovacuum: VACUUM public.t (to prevent wraparound)": Vacuum, "zzz": Other, "": Other,
+		"BEGIN; ALTER TABLE t ADD COLUMN c int; COMMIT": Schema, "SET lock_timeout = '2s'; ALTER TABLE t ADD COLUMN c int": Schema, "BEGIN; LOCK TABLE t": Control, "SELECT ';'; SELECT 1": Select,
+		"SET STATEMENT lock_wait_timeout=1 FOR ALTER TABLE t ADD COLUMN c int": Schema, "SET GLOBAL read_only = 1": Replication, "SET @@global.super_read_only=ON": Replication, "SET a = 1": Control,
+		"LOCK INSTANCE FOR BACKUP": Backup, "START REPLICA": Replication, "STOP ALL SLAVES": Replication, "RESET MASTER": Replication, "START TRANSACTION": Control, "RESET ALL": Control,
+		"PURGE BINARY LOGS TO 'x'": Replication, "INSTALL SONAME 'x'": Schema,
 	} {
 		if got := Of(text, Postgres).Class; got != want {
 			t.Errorf("%q: %v, expected %v", text, got, want)

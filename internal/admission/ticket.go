@@ -152,6 +152,9 @@ func (t *Ticket) Running() bool { return t.state == running }
 // slots.Limit.Lend and Beside.
 func (t *Ticket) Lent() bool { return t.lent }
 
+// Beside reports whether the ticket, which runs, never had a slot.
+func (t *Ticket) Beside() bool { return t.slot.Beside() }
+
 // Waiting reports since when the ticket waits for a slot, if it does.
 func (t *Ticket) Waiting() (since mono.Time, waits bool) { return t.since, t.state == waiting }
 

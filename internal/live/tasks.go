@@ -201,8 +201,8 @@ func slotHold(now mono.Time, t *admission.Ticket) (culprit.Hold, bool) {
 		h.WaitingSince = max(min(since, now), 0)
 		return h, true
 	}
-	if !t.Running() {
-		return h, false // it waits for its workflow's rate
+	if !t.Running() || t.Beside() {
+		return h, false // it waits for its workflow's rate, or needs no slot
 	}
 	h.WaitTime = max(t.Queued(), 0)
 	h.Gets, h.Waits = 1, 1

@@ -37,6 +37,9 @@ type Place struct {
 	Waited time.Duration
 }
 
+// Beside reports whether the request never held a slot: see Limit.Beside.
+func (p *Place) Beside() bool { return p.beside }
+
 // The order is known of the last lineSize requests, in half a kilobyte. Requests that entered before and run still
 // count for the ranks of others, and have none. No world of tuning/core sees it.
 const (

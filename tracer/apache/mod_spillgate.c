@@ -522,16 +522,20 @@ typedef struct {
 
 static acquaintance *acquaintance_of(const conn_rec *c) { return ap_get_module_config(c->conn_config, &spillgate_module); }
 
+/* Waits until the watching thread does not act, and has it act on nothing. */
+static void rest(void) {
+	int running = RUNNING;
+	while (!atomic_compare_exchange_strong(&child.state, &running, NOTHING) && running == ACTING) {
+		running = RUNNING;
+		sched_yield();
+	}
+	atomic_store(&child.now, NULL);
+}
+
 static apr_status_t end_visit(void *arg) {
 	visit *v = arg;
-	int running = RUNNING;
-	if (!threaded && atomic_load(&child.now) == v) {
-		while (!atomic_compare_exchange_strong(&child.state, &running, NOTHING) && running == ACTING) {
-			running = RUNNING;
-			sched_yield();
-		}
-		atomic_store(&child.now, NULL);
-	}
+	if (!threaded && atomic_load(&child.now) == v)
+		rest();
 	if (v->task && intact())
 		sg_end(v->task);
 	v->task = NULL;
@@ -554,6 +558,7 @@ static bool begin_visit(visit *v, conn_rec *c, uint64_t flags, uint64_t waited) 
 	sg_acquire(v->task, workers, 1);
 	if (!threaded) {
 		start_watching();
+		rest(); /* of a request before on the same connection, whose answer httpd still keeps */
 		atomic_store(&child.now, v);
 		atomic_store(&child.state, RUNNING);
 	}

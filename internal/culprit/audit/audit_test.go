@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/culprit"
 	"github.com/spillgate/spillgate/internal/culprit/audit"
+	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/sim/hold"
 )
 
@@ -184,4 +185,43 @@ func FuzzReplay(f *testing.F) {
 	f.Fuzz(func(t *testing.T, log []byte) {
 		_ = audit.Replay(bytes.NewReader(log), func(l *audit.Look) error { return nil })
 	})
+}
+
+// An incident that goes on for long fills no disk; its beginning, what is done and its end are there whole, and all that is written can be computed again.
+func TestALongIncident(t *testing.T) {
+	for _, mode := range []culprit.Mode{culprit.Monitor, culprit.Enforce} {
+		r, err := audit.NewRecorder("db1", culprit.Config{Objective: 50 * time.Millisecond, Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		log.Write(r.Begin())
+		const every = 100 * time.Millisecond
+		looks, last := 0, ""
+		for at := time.Duration(0); at < 8*time.Minute; at += every {
+			s := &culprit.Sample{At: mono.Time(time.Minute).Add(at), Resources: []culprit.Resource{{Name: "lock", Kind: culprit.Lock}}, Finished: culprit.Finished{Count: 10}}
+			if at > 10*time.Second && at < 7*time.Minute { // a holder that cannot be cancelled keeps others, of which one ends now and then
+				began := mono.Time(time.Minute).Add(10 * time.Second)
+				s.Finished.Count = 0
+				s.Tasks = []culprit.Task{{ID: 1, Kind: 1, Started: began}}
+				s.Holds = []culprit.Hold{{HeldSince: began, WaitingSince: culprit.Unset, Used: 1}}
+				for i := range 3 {
+					s.Tasks = append(s.Tasks, culprit.Task{ID: uint64(2 + i), Kind: 2, Started: began})
+					s.Holds = append(s.Holds, culprit.Hold{Task: int32(1 + i), WaitingSince: began, HeldSince: culprit.Unset})
+				}
+			}
+			d, lines := r.Observe(s)
+			log.Write(lines)
+			if looks++; len(lines) > 0 {
+				last = d.State.String()
+			}
+		}
+		same, other, _, err := replay(log.Bytes())
+		if err != nil || other > 0 {
+			t.Errorf("%v: %d decisions differ, %v", mode, other, err)
+		}
+		if same < 100 || same > looks/10 || last != culprit.Normal.String() {
+			t.Errorf("%v: %d of %d looks were written, the last in state %s; expected those of the first ten seconds, few of the others, and the end", mode, same, looks, last)
+		}
+	}
 }

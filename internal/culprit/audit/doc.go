@@ -10,7 +10,8 @@
 //
 // An incident begins with the first look that is suspect and ends some looks after
 // the last. Looks outside of incidents are not written: a quiet application writes
-// nothing.
+// nothing. Of an incident that goes on for long without news, such as an action or another culprit, few
+// looks are written, each with the state before.
 //
 // Invariants: replaying a log gives the decisions of the log byte for byte, with the
 // version of the program that wrote it and on the same kind of processor; a log that
