@@ -32,6 +32,10 @@ func TestATrialHalvesWhatRuns(t *testing.T) {
 			t.Errorf("with %v running the next stage has %v, want %v", c.runs, got, c.want)
 		}
 	}
+	// Of 64 that take three objectives as many go on as take half of one, if the others wait for them.
+	if got := l.lower(point{concurrency: 64, residence: 3 * whole * 1e6}); got != 10 {
+		t.Errorf("with 64 that take three objectives the next stage has %v, want 10", got)
+	}
 }
 
 // A level halves what it remembers at every fifth window, so that it holds six to ten of them:

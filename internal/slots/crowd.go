@@ -38,8 +38,9 @@ type crowd struct {
 }
 
 // In the scenes of wild/hosts where requests hold each other up (4 seeds), a stride of 1.25 or 2 loses 2 % of the
-// goodput, twice hopeless 3 % and twice steep 3 % (half of it gains 1.4 %); half and twice of the others lose at most
-// 0.3 %, which is chance.
+// goodput, twice steep 3 % (half of it gains 1.4 %); half and twice of the others lose at most 0.3 %, which is chance.
+// Twice hopeless loses a fifth of what is done in the 4 s from a cold start where 8 at once do the most, and half of it 1 %
+// at twice the capacity (20 seeds).
 const (
 	// stride is how far a step goes. Next to the peak it changes little: where eight do the most, twelve do 8 % less,
 	// and so do five. Where nothing holds requests up, a step downwards from the knee does a third less, which is
@@ -60,7 +61,7 @@ const (
 	gains = queued / 2
 	// hopeless is the residence in objectives from which on a stage of a trial downwards goes further than a half: to
 	// half of an objective, if requests only wait for each other, or to steep of what runs at most.
-	hopeless, steep = 4, 1.0 / 8
+	hopeless, steep = 2, 1.0 / 8
 	// someLate is the share of late requests from which on a step asks, while slots are free, whether fewer do more.
 	// rarer is how many times as many windows pass between two of these steps after each, and rarest the most. They
 	// last several windows, and half of what comes may be refused meanwhile.
