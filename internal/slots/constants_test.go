@@ -33,8 +33,12 @@ func TestATrialHalvesWhatRuns(t *testing.T) {
 		}
 	}
 	// Of 64 that take three objectives as many go on as take half of one, if the others wait for them.
-	if got := l.lower(point{concurrency: 64, residence: 3 * whole * 1e6}); got != 10 {
+	p := point{concurrency: 64, limit: 64, residence: 3 * whole * 1e6, order: order{count: enoughRanks, top: 63}}
+	if got := l.lower(p); got != 10 {
 		t.Errorf("with 64 that take three objectives the next stage has %v, want 10", got)
+	}
+	if p.order.top = 8; l.lower(p) != 32 {
+		t.Errorf("with 64 that take three objectives behind 8 the next stage has %v, want 32", l.lower(p))
 	}
 }
 
