@@ -111,12 +111,12 @@ func (c *crowd) note(w point) {
 }
 
 // fewerDidMore begins a step downwards from p, and reports that, if fewer did more in the window w or an earlier one
-// since slots are missing, and requests take most of the objective. The window with the most is that by chance as
-// well, so its lead must be twice the usual one. Work that became slower looks the same, so this is asked once.
+// since slots are missing, and the residence is worth a trial. Work that became slower looks the same, and a window has the
+// most by chance as well, so this is asked once of each. Where processors are shared, others may have done less meanwhile.
 func (l *Limit) fewerDidMore(w, p point) bool {
 	a := &l.crowd.most
 	l.crowd.note(w)
-	if l.line.confirmed || p.residence < half*float64(l.cfg.Slack) || p.concurrency < moves*a.concurrency || !surelyLess(p, *a) {
+	if l.line.confirmed || l.Sharing() || p.residence < l.harmless() || p.concurrency < moves*a.concurrency || !outdoes(p, *a) {
 		return false
 	}
 	*a, l.crowd.gap = point{}, 0
