@@ -39,8 +39,7 @@ type crowd struct {
 
 // In the scenes of wild/hosts where requests hold each other up (4 seeds), a stride of 1.25 or 2 loses 2 % of the
 // goodput, twice steep 3 % (half of it gains 1.4 %); half and twice of the others lose at most 0.3 %, which is chance.
-// Twice hopeless loses a fifth of what is done in the 4 s from a cold start where 8 at once do the most, and half of it 1 %
-// at twice the capacity (20 seeds).
+// Twice hopeless loses a fifth in the 4 s from a cold start where 8 at once do the most, half of it 1 % at 2x (20 seeds).
 const (
 	// stride is how far a step goes. Next to the peak it changes little: where eight do the most, twelve do 8 % less,
 	// and so do five. Where nothing holds requests up, a step downwards from the knee does a third less, which is
