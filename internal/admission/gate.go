@@ -148,9 +148,8 @@ func (g *Gate) Expect(now mono.Time, t *Ticket) time.Duration {
 	return wait
 }
 
-// Arrive decides about a request. After Wait, the driver calls Next when another
-// call may have freed a slot, and no later than NextWake.
-func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
+// meet takes what t tells as it comes, whatever becomes of it.
+func (g *Gate) meet(now mono.Time, t *Ticket) {
 	g.begin(now, t)
 	g.demand.arrive(now, t.Done, g.cfg.Objective)
 	g.tick(now)
@@ -176,6 +175,12 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 		g.pace.follow(g.limit)
 		g.decide(now)
 	}
+}
+
+// Arrive decides about a request. After Wait, the driver calls Next when another
+// call may have freed a slot, and no later than NextWake.
+func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
+	g.meet(now, t)
 	if g.beside(now, t) {
 		return t.Start(now)
 	}
@@ -236,17 +241,9 @@ func (g *Gate) part(busy bool) float64 {
 // the ticket holds a slot, over the limit if need be, or runs beside as after Arrive, and must Leave. It returns
 // what Arrive would have said, Wait with how long for.
 func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
-	g.begin(now, t)
-	g.tick(now)
-	g.note(t)
-	if t.Client != nil && !g.pool.OnRequest(now, t.Client, t.Demand) {
-		t.plain = true
-	}
+	g.meet(now, t)
 	queued := g.Expect(now, t)
 	wait := queued
-	if g.shaper != nil {
-		g.shaper.arrive(now, t, g.limit.Service())
-	}
 	if t.observed = true; g.beside(now, t) {
 		t.Start(now)
 		return Run, 0

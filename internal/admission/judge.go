@@ -167,7 +167,8 @@ func (g *Gate) staleAt(t *Ticket) mono.Time {
 	default:
 		need = g.worth.credited
 	}
-	at := t.task.Arrived.Add(max(g.cfg.Objective-t.Waited-need, g.cfg.Objective/16))
+	objective := t.objective(g.cfg.Objective)
+	at := t.task.Arrived.Add(max(objective-t.Waited-need, objective/16))
 	if g.hold.open {
 		at = max(at, g.hold.until)
 		need = g.worth.hope

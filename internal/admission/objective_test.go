@@ -99,6 +99,42 @@ func TestAWaitIsJudgedByTheOwnObjective(t *testing.T) {
 	}
 }
 
+// At its turn a request is refused if its own objective leaves no time for it while another waits, and runs if that does,
+// whatever the gate's is.
+func TestATurnIsJudgedByTheOwnObjective(t *testing.T) {
+	for _, tt := range []struct {
+		objective, after time.Duration
+		want             Verdict
+	}{{0, 400 * ms, Run}, {200 * ms, 400 * ms, Shed}, {0, 3 * time.Second, Shed}, {10 * time.Second, 3 * time.Second, Run}} {
+		g, err := New(Config{Objective: time.Second, NoCredit: true, Slots: slots.Config{Min: 1, Max: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := mono.Time(0)
+		enter := func(objective time.Duration) *Ticket {
+			k := &Ticket{Objective: objective}
+			k.Deadline = mono.Never
+			g.Arrive(now, k)
+			return k
+		}
+		running := enter(0)
+		for range 32 { // it is known that a request takes 50 ms
+			next := enter(0)
+			now = now.Add(50 * ms)
+			g.Leave(now, running, work.Done)
+			g.Next(now)
+			running = next
+		}
+		first := enter(tt.objective)
+		enter(tt.objective)
+		now = now.Add(tt.after)
+		g.Leave(now, running, work.Done)
+		if k, v := g.Next(now); k != first || v != tt.want || v == Shed && k.Reason() != work.Delay {
+			t.Errorf("an objective of %v after %v: %v of %p for %v, expected %v of %p", tt.objective, tt.after, v, k, k.Reason(), tt.want, first)
+		}
+	}
+}
+
 // The list of what runs is in the order in which objectives end, whatever comes and goes.
 func TestRunListIsInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -83,3 +83,30 @@ func TestObservedRequestsAreAnsweredAsServed(t *testing.T) {
 		t.Error("the answer to a request that was executed is that to a refusal")
 	}
 }
+
+// TestMonitorKnowsTheDemand: what a gate would say in monitor mode depends on what arrives, as what it decides does.
+func TestMonitorKnowsTheDemand(t *testing.T) {
+	decides, observes := fixed(t, 4), fixed(t, 4)
+	var ran [2][]*Ticket
+	for i := range 200 {
+		now := at(time.Duration(i+1) * ms)
+		for who, g := range []*Gate{decides, observes} {
+			k := &Ticket{}
+			k.Deadline = mono.Never
+			if who == 0 {
+				g.Arrive(now, k)
+			} else {
+				g.Observe(now, k)
+			}
+			if ran[who] = append(ran[who], k); i >= 2 {
+				g.Leave(now, ran[who][i-2], work.Done)
+			}
+		}
+	}
+	if a, b := decides.demand.between, observes.demand.between; a != b || a == 0 {
+		t.Errorf("%v ns between two arrivals, in monitor mode %v; expected the same", a, b)
+	}
+	if a, b := decides.worth, observes.worth; a != b {
+		t.Errorf("a wait of %v is worth while, in monitor mode of %v; expected the same", a.wait, b.wait)
+	}
+}

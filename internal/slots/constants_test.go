@@ -32,6 +32,14 @@ func TestATrialHalvesWhatRuns(t *testing.T) {
 			t.Errorf("with %v running the next stage has %v, want %v", c.runs, got, c.want)
 		}
 	}
+	// Of 64 that take three objectives as many go on as take half of one, if the others wait for them.
+	p := point{concurrency: 64, limit: 64, residence: 3 * whole * 1e6, order: order{count: enoughRanks, top: 63}}
+	if got := l.lower(p); got != 10 {
+		t.Errorf("with 64 that take three objectives the next stage has %v, want 10", got)
+	}
+	if p.order.top = 8; l.lower(p) != 32 {
+		t.Errorf("with 64 that take three objectives behind 8 the next stage has %v, want 32", l.lower(p))
+	}
 }
 
 // A level halves what it remembers at every fifth window, so that it holds six to ten of them:

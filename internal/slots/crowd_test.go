@@ -190,3 +190,32 @@ func TestFasterWorkIsNoCrowd(t *testing.T) {
 		}
 	}
 }
+
+// TestFewerDidMore: 24 run and do less than 11 did a moment ago, beyond chance, so fewer are tried, once. It is not asked
+// where that hardly matters, or where others on the same processors may be the reason.
+func TestFewerDidMore(t *testing.T) {
+	const perSecond, ms = 1e-9, 1e6
+	for _, c := range []struct {
+		name  string
+		does  float64
+		took  float64
+		short bool
+		want  bool
+	}{{"less", 250, 96 * ms, false, true}, {"nearly as much", 350, 90 * ms, false, false}, {"shared processors", 250, 96 * ms, true, false}, {"brief", 250, 30 * ms, false, false}} {
+		l, err := New(Config{Slack: 20 * ms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.times = times{mean: c.took, spread: 0.7 * c.took}
+		l.knee.rate, l.knee.alone, l.limit = c.does*perSecond, 10*ms, 24
+		l.SetShort(c.short)
+		l.crowd.most = point{concurrency: 11, limit: 11, throughput: 400 * perSecond, samples: 32, bound: true}
+		p := point{concurrency: 24, limit: 24, throughput: c.does * perSecond, residence: c.took, took: c.took, samples: 64, bound: true}
+		if got := l.fewerDidMore(p, p); got != c.want || got != (l.trial.kind == climbDown && l.limit < 24) {
+			t.Errorf("%s: fewer are tried: %v, with a limit of %v; expected %v", c.name, got, l.limit, c.want)
+		}
+		if l.trial = (trial{}); l.fewerDidMore(p, p) {
+			t.Errorf("%s: it is asked again", c.name)
+		}
+	}
+}

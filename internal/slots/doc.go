@@ -54,8 +54,8 @@
 // objective.
 //
 // A line is never certain. Requests that pass a first stage in order end in order, whatever runs beside them. A line
-// is refuted if fewer requests run for its sake and do less, if fewer do more, or if half as many again do more and take no
-// longer; then none is believed for a while. It is refuted as well if far fewer than it has in service do nearly as much.
+// is refuted if fewer requests run for its sake and do less, if fewer do more, or if half as many again do more; then none is
+// believed for a while. It is refuted as well if far fewer than it has in service do nearly as much.
 // The knee of a line that is refuted soon after it lowered the limit goes with it (unlearnLine).
 //
 // A request that runs for longer than the objective gives its slot back while it runs on (Lend), so that long polls

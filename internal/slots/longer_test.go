@@ -185,3 +185,36 @@ func TestDownAfterUp(t *testing.T) {
 		}
 	}
 }
+
+// TestMoreBeyondALine: 13 run for the sake of a line of 12, and 20 do a fifth more, because 16 keep the service busy. In two
+// windows together that is no chance, and there is no line. A twentieth more in one is.
+func TestMoreBeyondALine(t *testing.T) {
+	const perSecond, ms = 1e-9, 1e6
+	for _, c := range []struct {
+		does float64
+		line bool
+	}{{375, false}, {325, true}} {
+		l, err := New(Config{Slack: 15 * ms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := point{concurrency: 13, throughput: 310 * perSecond, residence: 42 * ms, took: 42 * ms, samples: 192, limit: 13, bound: true}
+		l.line.confirmed, l.knee = true, knee{at: 12, samples: samplesMost, rate: from.throughput, alone: 39 * ms, service: 39 * ms}
+		l.limit, l.trial = 20, trial{kind: wide, from: from, before: from}
+		more := from
+		more.concurrency, more.throughput, more.limit, more.samples = 20, c.does*perSecond, 20, 160
+		more.took = more.concurrency / more.throughput
+		more.residence = more.took
+		l.seen.length = more.samples / more.throughput
+		if l.judgeWide(more); l.line.confirmed != true {
+			t.Fatalf("%v/s: one window refutes a line", c.does)
+		}
+		if l.trial.kind == wide {
+			l.seen.level = level{length: l.seen.length, done: 160, ends: 160, sum: 160 * more.took, windows: 1}
+			l.judgeWide(more)
+		}
+		if l.line.confirmed != c.line || !c.line && (l.knee.at < 15 || l.knee.at > 17 || l.line.wary == 0) {
+			t.Errorf("20 do %v/s, 13 did 310: a line: %v, knee %.1f; expected %v, and 16 without one", c.does, l.line.confirmed, l.knee.at, c.line)
+		}
+	}
+}

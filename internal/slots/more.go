@@ -73,14 +73,14 @@ func (l *Limit) widen(p point) {
 	l.step(from)
 }
 
-// judgeWide refutes the line if half as many again did more, and took no longer, in two windows. One window says so
-// by chance once in twenty times.
+// judgeWide refutes the line if half as many again did more, by more than chance, in one window and in two together: behind
+// a line nothing more is done. How much more says nothing of the line, because the knee may lie between the two: 4
+// connections in front of 12 others were taken for 12 in line, and 20 did a fifth more, of which a half was asked for.
 func (l *Limit) judgeWide(p point) {
 	f := l.trial.from
-	distance := math.Log(p.concurrency / f.concurrency)
-	gain, longer := math.Log(p.throughput/f.throughput), math.Log(p.took/f.took)
+	p = l.seen.level.with(p, l.seen.level.throughput(p, l.seen.length))
 	switch {
-	case distance <= 0 || gain <= queued*distance || longer >= (1-queued)*distance:
+	case p.concurrency <= f.concurrency || !outdoes(f, p):
 		l.endWide()
 		l.agenda.wideGap = min(4*l.agenda.wideGap, trialLast)
 	case !l.trial.sure:

@@ -126,11 +126,11 @@ func (l *Limit) step(p point) {
 	l.trial.before = p
 }
 
-// lower returns how many run in the next stage downwards from p: half of them, or fewer if they take several
-// objectives.
+// lower returns how many run in the next stage downwards from p: half of them, or fewer if they take several objectives and
+// the ranks show no line, which half of them would show as well.
 func (l *Limit) lower(p point) float64 {
 	part := down
-	if all := whole * float64(l.cfg.Slack); p.residence > hopeless*all {
+	if all := whole * float64(l.cfg.Slack); p.residence > hopeless*all && p.order.full(p.limit) {
 		part = max(down*all/p.residence, steep)
 	}
 	return math.Floor(p.concurrency*part + 0.25)
