@@ -54,7 +54,7 @@ type groups struct {
 	mu   sync.Mutex
 	here map[string]int       // that have members at this node, and how often they were opened
 	n    int                  // of the cluster, as counted last, with those made here since then
-	left map[string]time.Time // those that have no members any more, and since when that is known
+	left map[string]time.Time // those that have no members any more, as last told, and since when that is known
 
 	sends sends
 }
@@ -103,6 +103,15 @@ func (g *Group) Close() {
 	defer all.mu.Unlock()
 	if all.here[g.cfg.Durable]--; all.here[g.cfg.Durable] == 0 {
 		delete(all.here, g.cfg.Durable)
+	}
+}
+
+// joined notes shared subscriptions that have members somewhere: if these go before undrawn looks, it counts from then on.
+func (g *groups) joined(names []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range names {
+		delete(g.left, name)
 	}
 }
 

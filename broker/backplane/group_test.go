@@ -87,6 +87,8 @@ func TestGroupEnds(t *testing.T) {
 		}
 	}
 	long := func() { // pass
+		p.groups.mu.Lock()
+		defer p.groups.mu.Unlock()
 		for n := range p.groups.left {
 			p.groups.left[n] = p.groups.left[n].Add(-2 * idleTime)
 		}
@@ -98,6 +100,12 @@ func TestGroupEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if revision, err := p.tell(ctx); err != nil || p.toldBy(ctx, revision) == nil { // or what OpenGroup told is heard later
+		t.Fatal(err)
+	}
+	p.groups.mu.Lock()
+	p.groups.left[name] = time.Now()
+	p.groups.mu.Unlock()
 	long()
 	is("it has one here, which nobody has told yet", true, none)
 	again.Close()

@@ -55,6 +55,7 @@ func (p *Plane) hears(m *follow.Message) {
 			n.position, n.groups, n.readable = at, words[1:], err == nil
 		}
 		t.all[key] = n
+		p.groups.joined(n.groups)
 	}
 	select {
 	case t.came <- struct{}{}:

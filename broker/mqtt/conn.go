@@ -234,8 +234,8 @@ func (c *conn) acknowledge(qos byte, id uint16, code packets.Code) {
 }
 
 // begin notes that the client sent a message of QoS 1 or 2. It reports true if it
-// sent it before. One of QoS 1 is that if it is the same: a client that has lost what it knew uses the identifier of
-// a message that waits for another one.
+// sent it before. Of those that wait, one of QoS 1 is that if it is the same: a client that has lost what it knew uses the
+// identifier for another one.
 func (s *session) begin(c *conn, head packets.FixedHeader, p *incoming) (again bool, err error) {
 	sum := uint64(0)
 	if head.Qos == 1 {
@@ -244,7 +244,7 @@ func (s *session) begin(c *conn, head packets.FixedHeader, p *incoming) (again b
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in, known := s.inbound[p.id]
-	same := head.Qos == 2 || in.sum == sum
+	same := in.sum == sum
 	switch {
 	case in.state == received:
 		if head.Qos == 2 {
@@ -253,7 +253,7 @@ func (s *session) begin(c *conn, head packets.FixedHeader, p *incoming) (again b
 		return true, nil
 	case in.state == withheld && same:
 		return true, nil
-	case in.state == unheard && same && head.Dup && head.Qos == 1:
+	case in.state == unheard && same && head.Dup:
 		delete(s.inbound, p.id)
 		c.ack(c.batch, packets.Puback, p.id, packets.CodeSuccess)
 		return true, nil

@@ -55,7 +55,7 @@ type session struct {
 // inbound is a message of QoS 1 or 2 from the client.
 type inbound struct {
 	state state
-	sum   uint64 // of QoS 1, by which it is told from another one of the same identifier
+	sum   uint64 // of QoS 1, by which it is told from another one of the same identifier; 0 of QoS 2
 }
 
 type state uint8
@@ -120,8 +120,11 @@ func (s *session) last() *session {
 
 // waits reports whether a message that waited is the one of its identifier still. The lock is held.
 func (s *session) waits(m *engine.Message, id uint16) bool {
-	in := s.inbound[id]
-	return in.state == withheld && (m.QoS != 1 || in.sum == s.srv.sum(maphash.String(s.srv.seed, m.Topic.Name()), m.Payload))
+	in, sum := s.inbound[id], uint64(0)
+	if m.QoS == 1 {
+		sum = s.srv.sum(maphash.String(s.srv.seed, m.Topic.Name()), m.Payload)
+	}
+	return in.state == withheld && in.sum == sum
 }
 
 // sum returns that of a message, by the one of its topic's name.

@@ -295,3 +295,24 @@ func TestAnswersAreSmall(t *testing.T) {
 	p.say(pk, func(buf *bytes.Buffer) error { return pk.SubscribeEncode(buf) })
 	p.closed(packets.ErrPacketTooLarge)
 }
+
+// A message of QoS 2 is not taken for one of QoS 1 that waits under its identifier, nor the other way round.
+func TestWaitsUnderAnotherQoS(t *testing.T) {
+	for qos := byte(1); qos <= 2; qos++ {
+		srv, addr := startKept(t, false, engine.Limit{Filter: "slow", Rate: 0.001, Burst: 1})
+		s := join(t, addr, v5, "sub")
+		s.subscribe("slow", 0)
+		p := join(t, addr, v5, "pub")
+		p.publish("slow", "1", 1, 1)
+		p.want(packets.Puback, 1)
+		s.message("slow=1")
+		p.publish("slow", "2", qos, 2)
+		p.publish("slow", "3", 3-qos, 2)
+		p.silent()
+		srv.hub.SetLimits(nil) // what waits goes
+		s.message("slow=2")
+		s.message("slow=3")
+		p.want([]byte{packets.Puback, packets.Pubrec}[2-qos], 2)
+		p.silent()
+	}
+}

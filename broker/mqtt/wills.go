@@ -28,8 +28,8 @@ type will struct {
 	Retain     bool          `json:"retain,omitempty"`
 	// Origin is one of its own, by which the log takes it once, whatever node publishes it; 0 where it is not stored.
 	Origin uint64 `json:"origin,omitempty"`
-	// Owner is the user that it is of, empty if anonymous.
-	Owner string `json:"owner,omitempty"`
+	// Owner is the user that it is of, empty if anonymous; nil where a version stored it that did not say.
+	Owner *string `json:"owner,omitempty"`
 
 	delay      time.Duration
 	connection string // whose will it is, as it is stored; empty if it is not
@@ -40,7 +40,7 @@ func willOf(pk *packets.Packet, owner string) *will {
 	if !p.WillFlag {
 		return nil
 	}
-	return &will{Owner: owner, Topic: []byte(p.WillTopic), Payload: bytes.Clone(p.WillPayload), Properties: forwarded(&p.WillProperties),
+	return &will{Owner: &owner, Topic: []byte(p.WillTopic), Payload: bytes.Clone(p.WillPayload), Properties: forwarded(&p.WillProperties),
 		Lasts: time.Duration(p.WillProperties.MessageExpiryInterval) * time.Second, QoS: p.WillQos, Retain: p.WillRetain,
 		delay: time.Duration(p.WillProperties.WillDelayInterval) * time.Second}
 }
@@ -49,12 +49,7 @@ func willOf(pk *packets.Packet, owner string) *will {
 // nil, is told what becomes of one of QoS 1 or 2.
 func (w *will) publish(srv *Server, from engine.Source) bool {
 	t, err := srv.hub.Topic(w.Topic)
-	if err == nil && srv.users != nil {
-		if who := srv.users.Rights(w.Owner); who == nil || !who.MayPublish(t.Name()) {
-			err = packets.ErrNotAuthorized
-		}
-	}
-	if err != nil {
+	if err != nil || !w.allowed(srv) {
 		srv.refused.Add(1)
 		return false
 	}
@@ -75,6 +70,15 @@ func (w *will) publish(srv *Server, from engine.Source) bool {
 		return false
 	}
 	return true
+}
+
+// allowed reports whether the will's user has the right to it still.
+func (w *will) allowed(srv *Server) bool {
+	if srv.users == nil || w.Owner == nil {
+		return true
+	}
+	who := srv.users.Rights(*w.Owner)
+	return who != nil && who.MayPublish(string(w.Topic))
 }
 
 const (
@@ -185,7 +189,12 @@ func (srv *Server) executor(client string, w *will) *executor {
 func (srv *Server) inherit(ctx context.Context, kept *backplane.Will) bool {
 	p, w := srv.plane, lastOf(kept)
 	drop := func() { p.DropWill(kept) }
-	if w == nil {
+	switch {
+	case w == nil:
+		drop()
+		return true
+	case !w.allowed(srv): // or it would be told of again and again
+		srv.refused.Add(1)
 		drop()
 		return true
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"github.com/spillgate/spillgate/broker/access"
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
 )
@@ -90,6 +91,37 @@ func TestWillOfDeadNode(t *testing.T) {
 	again(t, srv, addr, "delayed")
 	if !srv.inherit(t.Context(), delayed) {
 		t.Error("it is not taken care of")
+	}
+	s.silent()
+}
+
+// The will of a client whose node is dead is dropped if its user has no right to it any more, and not told of again; one of a version that did
+// not store whose it is was allowed when its client connected.
+func TestWillOfLostUser(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("gone", 0)
+	book, err := access.New(access.Config{Users: []access.User{user(t, "ann")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Guard(book)
+	for _, tt := range []struct {
+		id    string
+		owner *string
+		comes bool
+	}{{"lost", new("bob"), false}, {"ann's", new("ann"), true}, {"old", nil, true}} {
+		w := &will{Topic: []byte("gone"), Payload: []byte(tt.id), QoS: 1, Origin: 1 + uint64(len(tt.id)), Owner: tt.owner}
+		state, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !srv.inherit(t.Context(), &backplane.Will{Client: tt.id, Connection: "x", State: state}) {
+			t.Errorf("%s is not taken care of", tt.id)
+		}
+		if tt.comes {
+			s.message("gone=" + tt.id)
+		}
 	}
 	s.silent()
 }
