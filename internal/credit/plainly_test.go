@@ -102,3 +102,37 @@ func TestNobodyIsRefusedByAnUnknownServer(t *testing.T) {
 		}
 	}
 }
+
+// That requests wait is told to a server whose first grant is of nothing, although the driver has asked before whether it has credits
+// at all; and so is its next life, which knows nothing of what the one before was told.
+func TestDemandIsToldAfterAFirstGrantOfNothing(t *testing.T) {
+	l := newWallet(t, WalletConfig{})
+	s := l.Open()
+	var sent []*Waiter
+	for range firstFlight {
+		w := waiter()
+		l.Submit(0, w)
+		sent = append(sent, w)
+	}
+	l.Submit(0, waiter())
+	now := mono.Time(firstPatience)
+	if _, n, ok := l.NextDemand(now); !ok || n != Unheard {
+		t.Fatalf("told of %d, %v, expected that the server is unheard", n, ok)
+	}
+	l.OnGrant(now, s, wire.Grant{Epoch: 1, Seq: 1, Revive: time.Hour})
+	for _, w := range sent {
+		l.Return(w, ms)
+	}
+	for life := range uint64(2) {
+		if life > 0 {
+			now = now.Add(2 * time.Hour)
+			l.OnGrant(now, s, wire.Grant{Epoch: 1 + uint32(life), Seq: 1, Revive: time.Hour})
+		}
+		if w, n, ok := l.NextDemand(now); !ok || w != s || n != 1 {
+			t.Errorf("life %d: told of %d, %v, expected 1", life, n, ok)
+		}
+		if _, n, ok := l.NextDemand(now); ok {
+			t.Errorf("life %d: told of %d again", life, n)
+		}
+	}
+}
