@@ -110,7 +110,10 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		if err != nil {
 			spanevent.Refused(ctx, err)
 			live.UnsentBelow(ctx, err)
-			o.client.o.calls.Target(o.conn.Target()).NotSent(err)
+			if !o.counted {
+				o.counted = true
+				o.client.o.calls.Target(o.conn.Target()).NotSent(err)
+			}
 			o.err = refusalError(err)
 		}
 		o.permit = permit
