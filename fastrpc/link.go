@@ -174,7 +174,7 @@ func (l *link) take(f []byte) error {
 		if err != nil || !reply.HasGrant {
 			return broken("a grant frame without a grant: %v", err)
 		}
-		l.base, l.based, l.plain = reply.Grant, true, 0
+		l.base, l.based = reply.Grant, true
 		if l.credits {
 			l.server.OnGrant(l.usable(reply.Grant))
 		}
@@ -253,12 +253,14 @@ const plainForGood = 64
 
 // heard notes whether the answer to a call with a credit had a grant, and whether the call had asked for one.
 func (l *link) heard(asked, granted bool) {
-	if granted || !l.credits { // without credits from the first, which the preface has said
+	if granted {
 		l.plain = 0
 		return
 	}
-	if l.plain++; l.plain == plainForGood {
-		l.server.Reset() // the next call asks
+	if l.plain++; l.plain%plainForGood == 0 {
+		if _, credited := l.server.Window(); credited {
+			l.server.Reset() // the next call asks
+		}
 	}
 	if asked {
 		l.server.OnPlainReply()

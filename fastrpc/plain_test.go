@@ -11,7 +11,7 @@ func TestServersWithoutCreditsAreNotAsked(t *testing.T) {
 	_, address := serve(t, ServerConfig{}, echoes)
 	c := dial(t, ClientConfig{}, address)
 	l := c.routes.Load().links[0]
-	for range plainForGood {
+	for range 3 * plainForGood {
 		l.heard(false, false)
 	}
 	permit, err := c.wallet.Acquire(within(t))

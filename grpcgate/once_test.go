@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -13,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/await"
 	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -68,5 +70,43 @@ func TestCallsThatAreGivenUpAreCountedOnce(t *testing.T) {
 	})
 	if n != 1 {
 		t.Errorf("the call is counted %d times", n)
+	}
+}
+
+// A server that has no credits is asked for them with the first calls alone: to ask again would limit what runs there until an answer
+// comes. One that had some and grants none any more is asked again, also if an old grant of it comes late.
+func TestServersWithoutCreditsAreNotAskedAgain(t *testing.T) {
+	s := serve(t, nil, &echo{}, nil)
+	conn, c := dialGated(t, s.addr, nil)
+	warm(t, conn)
+	p := poolOf(c, conn)
+	asks := func() bool {
+		permit, err := p.wallet.Acquire(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer permit.Return(0)
+		return permit.Asks()
+	}
+	call := func() {
+		if _, err := call1(within(t), conn, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 * plainForGood {
+		if call(); asks() {
+			t.Fatalf("after %d more calls the server is asked", i+1)
+		}
+	}
+	permit, err := p.wallet.Acquire(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	permit.ReturnWith(wire.Grant{Epoch: 1, Seq: 1, Window: 4, Revive: time.Hour}, 0)
+	for range 2 * plainForGood {
+		call()
+	}
+	if n, credited := permit.Server().Window(); credited {
+		t.Errorf("the client has %d credits of a server that grants none", n)
 	}
 }

@@ -172,8 +172,10 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	case reply.HasGrant:
 		a.on.plain.Store(0)
 	case o.told && !reply.HasShed && info.BytesReceived && answered(code):
-		if a.on.plain.Add(1) == plainForGood {
-			server.Reset() // the next request asks
+		if a.on.plain.Add(1)%plainForGood == 0 {
+			if _, credited := server.Window(); credited {
+				server.Reset() // the next request asks
+			}
 		}
 		if a.permit.Asks() {
 			server.OnPlainReply()
