@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // However little the others have, a server without credits is not limited; and when the last one of them goes or has credits,
@@ -134,5 +135,24 @@ func TestDemandIsToldAfterAFirstGrantOfNothing(t *testing.T) {
 		if _, n, ok := l.NextDemand(now); ok {
 			t.Errorf("life %d: told of %d again", life, n)
 		}
+	}
+}
+
+// Nor do requests pile up without limit where a server answers nothing.
+func TestWaitsForAnUnknownServerAreLimited(t *testing.T) {
+	const most = 4
+	l := newWallet(t, WalletConfig{QueueLimit: most})
+	l.Open()
+	refused := 0
+	for range firstFlight + 100*most {
+		l.Submit(0, waiter())
+		for w, step, reason := l.Next(0); w != nil; w, step, reason = l.Next(0) {
+			if refused++; step != Refuse || reason != work.WalletFull {
+				t.Fatalf("%v, %v", step, reason)
+			}
+		}
+	}
+	if l.Len() != unheardMost*most || refused != 100*most-l.Len() {
+		t.Errorf("%d wait and %d were refused", l.Len(), refused)
 	}
 }
