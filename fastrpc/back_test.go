@@ -2,9 +2,12 @@ package fastrpc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -177,9 +180,22 @@ func TestBrokenWritesAreLostConnections(t *testing.T) {
 
 // A call returns when its context ends, also if the server has stopped to read and it was this call that wrote.
 func TestCallsDoNotWaitForASlowReader(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { callSlowReader(t, nil, nil) })
+	t.Run("encrypted", func(t *testing.T) {
+		stand := httptest.NewTLSServer(nil) // which has a certificate for 127.0.0.1, and a client that trusts it
+		defer stand.Close()
+		trust := stand.Client().Transport.(*http.Transport).TLSClientConfig
+		callSlowReader(t, &tls.Config{Certificates: stand.TLS.Certificates}, &tls.Config{RootCAs: trust.RootCAs})
+	})
+}
+
+func callSlowReader(t *testing.T, own, trust *tls.Config) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if own != nil {
+		l = tls.NewListener(l, own)
 	}
 	defer l.Close()
 	read, done := make(chan struct{}), make(chan struct{})
@@ -205,7 +221,7 @@ func TestCallsDoNotWaitForASlowReader(t *testing.T) {
 			}
 		}
 	}()
-	c := dial(t, ClientConfig{WriteTimeout: 2 * patience}, l.Addr().String())
+	c := dial(t, ClientConfig{WriteTimeout: 2 * patience, TLS: trust}, l.Addr().String())
 	eventually(t, "the grant came", func() bool { _, credited := c.routes.Load().links[0].server.Window(); return credited })
 	big := make([]byte, 64<<10)
 	for full := false; !full; { // until the sockets are full, and what waits in the client

@@ -4,7 +4,7 @@ package fastrpc
 
 import "net"
 
-// brief is for systems on which a socket is written to without waiting for room.
+// brief is of use on systems on which a socket can be written to without waiting for room.
 type brief struct{}
 
 func newBrief(net.Conn) *brief { return nil }

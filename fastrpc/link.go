@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
 )
@@ -70,7 +71,7 @@ func (c *Client) connect(ctx context.Context, address string) (*link, error) {
 	}
 	l.in = inbox{conn: conn, limit: responseLen + wire.MaxLen + c.cfg.MaxMessage, idle: l.collect}
 	l.out.start(conn, c.cfg.MaxUnsent, c.cfg.WriteTimeout)
-	l.out.brief = newBrief(conn) // a caller has a deadline of its own
+	l.out.aside, l.out.brief = true, newBrief(conn) // a caller has a deadline of its own
 	l.out.notice = func(dst []byte) []byte { return appendShort(dst, kindDemand, l.demand.Load()) }
 	return l, nil
 }
@@ -119,6 +120,9 @@ func (c *Client) greet(conn net.Conn) (preface, error) {
 
 // wants tells the server how many calls wait. It never blocks.
 func (l *link) wants(demand int) {
+	if demand == credit.Unheard {
+		return // the prefaces have said whether it has credits
+	}
 	l.demand.Store(uint32(min(max(demand, 0), wire.MaxCount)))
 	l.out.say()
 }
@@ -253,8 +257,10 @@ func (l *link) heard(asked, granted bool) {
 		l.plain = 0
 		return
 	}
-	if l.plain++; l.plain == plainForGood {
-		l.server.Reset() // the next call asks
+	if l.plain++; l.plain%plainForGood == 0 {
+		if _, credited := l.server.Window(); credited {
+			l.server.Reset() // the next call asks
+		}
 	}
 	if asked {
 		l.server.OnPlainReply()

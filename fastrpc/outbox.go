@@ -18,8 +18,8 @@ const mostSpare = 256 << 10
 //	                                      ▼  append too, and writes them all
 //	what came during the write ──▶ run writes it
 //
-// A goroutine therefore writes once at most for what is its own and never for ever for others. With brief set it does not wait
-// for the other side either: run writes what the socket does not take at once.
+// A goroutine therefore writes once at most for what is its own and never for ever for others. With aside it does not wait
+// for the other side either: run writes what the socket does not take at once, and without brief, as where it is encrypted, all.
 type outbox struct {
 	conn    net.Conn
 	limit   int           // bytes that wait; who appends more waits, or is told
@@ -38,7 +38,8 @@ type outbox struct {
 	noticed bool   // notice must be called
 	waiting int    // for room
 	until   time.Time
-	brief   *brief // nil: who writes waits
+	aside   bool   // nobody but run waits for the other side
+	brief   *brief // to write without a wait, with aside alone; nil: there is no way to
 	err     error  // the connection is over
 	wake    chan struct{}
 	done    chan struct{} // run has returned
@@ -118,8 +119,11 @@ func (o *outbox) flushLocked() {
 
 // begin writes b, or as much of it as can be written without a wait.
 func (o *outbox) begin(b []byte) (n int, err error) {
-	if o.brief != nil {
+	switch {
+	case o.brief != nil:
 		return o.brief.write(b)
+	case o.aside:
+		return 0, nil
 	}
 	return len(b), o.write(b)
 }
@@ -145,6 +149,9 @@ func (o *outbox) wrote(out []byte, err error) {
 // goOn writes the rest of what was begun, and leaves no deadline behind, which brief would run into.
 func (o *outbox) goOn() error {
 	err := o.write(o.rest)
+	if o.brief == nil {
+		return err
+	}
 	o.until = time.Time{}
 	return errors.Join(err, o.conn.SetWriteDeadline(o.until))
 }
@@ -212,12 +219,18 @@ func (o *outbox) last(frame []byte) {
 	if o.err == nil {
 		o.buf = append(o.buf, frame...)
 	}
-	for o.writing && o.err == nil { // a write that is under way ends in time, and close takes what is left
+	o.written() // it ends in time, and close takes what is left
+	o.flushLocked()
+	o.written() // by run
+}
+
+// written waits until a write that is under way has ended. It is called with the lock held.
+func (o *outbox) written() {
+	for o.writing && o.err == nil {
 		o.waiting++
 		o.room.Wait()
 		o.waiting--
 	}
-	o.flushLocked()
 }
 
 // empty reports whether nothing waits to be written.

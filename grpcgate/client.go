@@ -103,6 +103,7 @@ type outgoing struct {
 	attempts uint16       // sent
 	told     bool         // the tags say that this client obeys credits; not guarded, and nor is stream
 	stream   bool         // the call is one
+	counted  bool         // as one that was not sent
 	permit   *live.Permit // for the next attempt
 	holds    *live.Permit // of the last one
 	err      error        // why there is no permit for the next attempt
@@ -203,6 +204,16 @@ func (o *outgoing) end() (reply *wire.Reply, sent bool) {
 	return reply, sent
 }
 
+// count reports whether the call, which was not sent, is still to be counted as that: its context may end while a credit is
+// fetched for it.
+func (o *outgoing) count() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := o.counted
+	o.counted = true
+	return !was
+}
+
 // giveBack gives back a permit that no attempt took.
 func (o *outgoing) giveBack() { o.end() }
 
@@ -253,7 +264,7 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 			return invoke(out, method, req, reply, conn, opts...)
 		}()
 		if !sent {
-			c.notSent(conn, err)
+			c.notSent(o, conn, err)
 		}
 		if c.o.retries == 0 {
 			return understood(err)
@@ -270,10 +281,10 @@ func (c *client) unary(ctx context.Context, method string, req, reply any, conn 
 
 // notSent counts a call that ended with err and that this package's balancer did not send: no server was connected; or an
 // interceptor further in ended it; or there is another balancer, which is said at the first call.
-func (c *client) notSent(conn *grpc.ClientConn, err error) {
+func (c *client) notSent(o *outgoing, conn *grpc.ClientConn, err error) {
 	if err != nil {
 		var refusal *live.Refusal
-		if !errors.As(err, &refusal) && !answered(status.Code(err)) {
+		if !errors.As(err, &refusal) && !answered(status.Code(err)) && o.count() {
 			c.o.calls.Target(conn.Target()).Count(live.Failed, work.None)
 		}
 		return
@@ -323,7 +334,7 @@ func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	cs, err := open(out, desc, conn, method, opts...)
 	reply, sent := o.end()
 	if !sent {
-		c.notSent(conn, err)
+		c.notSent(o, conn, err)
 	}
 	if err != nil {
 		o.sent.End(reply)

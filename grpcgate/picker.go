@@ -110,7 +110,10 @@ func (o *outgoing) fetch(ctx context.Context, p *pool, wallet *live.Wallet) {
 		if err != nil {
 			spanevent.Refused(ctx, err)
 			live.UnsentBelow(ctx, err)
-			o.client.o.calls.Target(o.conn.Target()).NotSent(err)
+			if !o.counted {
+				o.counted = true
+				o.client.o.calls.Target(o.conn.Target()).NotSent(err)
+			}
 			o.err = refusalError(err)
 		}
 		o.permit = permit
@@ -169,8 +172,10 @@ func (a *attempt) done(info balancer.DoneInfo) {
 	case reply.HasGrant:
 		a.on.plain.Store(0)
 	case o.told && !reply.HasShed && info.BytesReceived && answered(code):
-		if a.on.plain.Add(1) == plainForGood {
-			server.Reset() // the next request asks
+		if a.on.plain.Add(1)%plainForGood == 0 {
+			if _, credited := server.Window(); credited {
+				server.Reset() // the next request asks
+			}
 		}
 		if a.permit.Asks() {
 			server.OnPlainReply()

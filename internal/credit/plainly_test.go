@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillgate/spillgate/internal/mono"
 	"github.com/spillgate/spillgate/internal/wire"
+	"github.com/spillgate/spillgate/internal/work"
 )
 
 // However little the others have, a server without credits is not limited; and when the last one of them goes or has credits,
@@ -100,5 +101,58 @@ func TestNobodyIsRefusedByAnUnknownServer(t *testing.T) {
 		if !grants && sent != 10 || grants && (refused != 6 || sent != 0) {
 			t.Errorf("grants %v: %d of 10 were sent and %d refused", grants, sent, refused)
 		}
+	}
+}
+
+// That requests wait is told to a server whose first grant is of nothing, although the driver has asked before whether it has credits
+// at all; and so is its next life, which knows nothing of what the one before was told.
+func TestDemandIsToldAfterAFirstGrantOfNothing(t *testing.T) {
+	l := newWallet(t, WalletConfig{})
+	s := l.Open()
+	var sent []*Waiter
+	for range firstFlight {
+		w := waiter()
+		l.Submit(0, w)
+		sent = append(sent, w)
+	}
+	l.Submit(0, waiter())
+	now := mono.Time(firstPatience)
+	if _, n, ok := l.NextDemand(now); !ok || n != Unheard {
+		t.Fatalf("told of %d, %v, expected that the server is unheard", n, ok)
+	}
+	l.OnGrant(now, s, wire.Grant{Epoch: 1, Seq: 1, Revive: time.Hour})
+	for _, w := range sent {
+		l.Return(w, ms)
+	}
+	for life := range uint64(2) {
+		if life > 0 {
+			now = now.Add(2 * time.Hour)
+			l.OnGrant(now, s, wire.Grant{Epoch: 1 + uint32(life), Seq: 1, Revive: time.Hour})
+		}
+		if w, n, ok := l.NextDemand(now); !ok || w != s || n != 1 {
+			t.Errorf("life %d: told of %d, %v, expected 1", life, n, ok)
+		}
+		if _, n, ok := l.NextDemand(now); ok {
+			t.Errorf("life %d: told of %d again", life, n)
+		}
+	}
+}
+
+// Nor do requests pile up without limit where a server answers nothing.
+func TestWaitsForAnUnknownServerAreLimited(t *testing.T) {
+	const most = 4
+	l := newWallet(t, WalletConfig{QueueLimit: most})
+	l.Open()
+	refused := 0
+	for range firstFlight + 100*most {
+		l.Submit(0, waiter())
+		for w, step, reason := l.Next(0); w != nil; w, step, reason = l.Next(0) {
+			if refused++; step != Refuse || reason != work.WalletFull {
+				t.Fatalf("%v, %v", step, reason)
+			}
+		}
+	}
+	if l.Len() != unheardMost*most || refused != 100*most-l.Len() {
+		t.Errorf("%d wait and %d were refused", l.Len(), refused)
 	}
 }

@@ -115,6 +115,9 @@ func (w *Window) onGrant(now mono.Time, g wire.Grant) bool {
 	if w.state == credited && g.Epoch == w.grant.Epoch && !g.Newer(w.grant) {
 		return false
 	}
+	if w.state != credited || g.Epoch != w.grant.Epoch {
+		w.told = 0 // what it was told before, if anything, it has forgotten
+	}
 	g.Revive = max(g.Revive, leastRevive)
 	w.state, w.grant, w.heardAt = credited, g, now
 	w.reviveAt = mono.Never
