@@ -144,7 +144,7 @@ type Guard struct {
 	OnCancel func(Cancel)
 
 	disarmed atomic.Bool
-	next     atomic.Pointer[Config] // to be taken before the next look
+	next     atomic.Pointer[Config] // to be taken with the next look
 	mu       sync.Mutex
 	status   Status
 	counts   counts
@@ -282,6 +282,10 @@ func (g *Guard) watch(ctx context.Context) error {
 func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, err error) {
 	began := time.Now()
 	look, err := source.Look(ctx)
+	took := time.Since(began)
+	if err := g.current(); err != nil { // after the look, which may have taken long, or be late for long
+		return 0, err
+	}
 	if errors.Is(err, track.ErrLate) {
 		return 0, g.late(err, began)
 	}
@@ -289,10 +293,6 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 		return 0, err
 	}
 	g.answered = time.Now()
-	took := time.Since(began)
-	if err := g.current(); err != nil { // after the look, which may have taken long
-		return 0, err
-	}
 	g.ids.enter(look)
 	g.cfg.Rules.apply(look)
 	decision := g.engine.Observe(&look.Sample)

@@ -359,7 +359,15 @@ func TestLate(t *testing.T) {
 			t.Errorf("look %d: %v, blind %q, expected that its being late is %v", i, err, g.Status().Blind, late)
 		}
 	}
-	source.late, g.answered = true, time.Now().Add(-longestLate-time.Second)
+	// Such a guard takes what a reload says, as any other.
+	next := g.cfg
+	next.Mode = culprit.Off
+	g.next.Store(&next)
+	source.late = true
+	if _, err := g.step(t.Context(), source); err != nil || g.Status().Mode != culprit.Off.String() {
+		t.Errorf("%v, mode %s after a reload, expected off", err, g.Status().Mode)
+	}
+	g.answered = time.Now().Add(-longestLate - time.Second)
 	if _, err := g.step(t.Context(), source); !errors.Is(err, track.ErrLate) {
 		t.Errorf("%v, expected that the source is given up", err)
 	}

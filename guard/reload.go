@@ -8,7 +8,7 @@ import (
 
 // Reload has the guards of a running set take what another configuration says of rules, mode,
 // caps, minimum ages, kill switches and texts, all of it or nothing; what they have learned
-// stays. Each takes it before its next look. It returns the keys whose change needs a restart.
+// stays. Each takes it with its next look, before that decides. It returns the keys whose change needs a restart.
 func (s *Set) Reload(cfg SetConfig) (ignored []string, err error) {
 	var errs []error
 	for _, m := range cfg.Check() {
@@ -39,7 +39,7 @@ func (s *Set) Reload(cfg SetConfig) (ignored []string, err error) {
 	return ignored, nil
 }
 
-// reload has the guard, which began with a configuration, take another before its next look, and
+// reload has the guard, which began with a configuration, take another with its next look, and
 // returns the keys that it does not take.
 func (g *Guard) reload(c, was Config) (ignored []string) {
 	differ := func(same bool, key string) {

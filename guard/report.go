@@ -162,8 +162,10 @@ func (g *Guard) report(l *track.Look, d *culprit.Decision, took time.Duration) {
 	g.counts.looks++
 	s.State, s.Why, s.Connected, s.Blind = d.State.String(), d.Why.String(), true, ""
 	s.InFlight, s.Late, s.Stuck, s.Throughput, s.Baseline, s.LookTime = e.InFlight, e.Late, e.Stuck, e.Throughput, e.Baseline, took.Seconds()
-	if err := l.Sample.Check(); d.Why == culprit.Blind && err != nil { // the engine cannot use it
-		s.State, s.Connected, s.Blind = "blind", false, err.Error()
+	if d.Why == culprit.Blind {
+		if err := l.Sample.Check(); err != nil { // the engine cannot use it
+			s.State, s.Connected, s.Blind = "blind", false, err.Error()
+		}
 	}
 	g.notes(l.Notes)
 	s.Lost, s.Candidates = nil, nil

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/live"
 )
 
 // early is the body of a request of unknown length, of which what comes first is awaited before
@@ -56,12 +58,12 @@ const (
 // gathered of any body, or for the first message of a call of gRPC, which may be half of a two-way
 // stream. It waits for no longer than a stream may be silent that holds a slot, and once
 // something came, for a pause of Patience.Blocked; then for its turn among those that stopped, as long again at most. It returns
-// nil where it did not wait. A body that ends in an error meanwhile is foul: its request needs no slot.
+// nil where it did not wait, as where the gate is off. A body that ends in an error meanwhile is foul: its request needs no slot.
 func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early {
 	if r.ContentLength >= 0 || r.Body == nil || r.Body == http.NoBody || h.streamAfter <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
 		return nil
 	}
-	if s := t.gate.Stats(); (s.Running+s.Waiting)*busyShare < s.Limit {
+	if s := t.gate.Stats(); s.Mode == live.Off || (s.Running+s.Waiting)*busyShare < s.Limit {
 		return nil
 	}
 	e := &early{ReadCloser: r.Body, request: r.WithContext(r.Context()), own: r, most: max(h.patience.Gather, firstRoom), counted: &h.gathering, came: make(chan struct{}, 1)}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/await"
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -247,5 +249,22 @@ func TestAwaitedBodiesAreClosedOnce(t *testing.T) {
 	e.done(nil, &http.Request{ProtoMajor: 2})
 	if all.Wait(); body.n != 1 {
 		t.Errorf("closed %d times", body.n)
+	}
+}
+
+// A gate that is turned off has no slots that a silent client could hold: nothing is awaited of its body.
+func TestNothingIsAwaitedWhereTheGateIsOff(t *testing.T) {
+	s, _, seen := inUse(t, HoldStreams(time.Hour), Patient(Patience{Blocked: time.Hour}))
+	s.Server.Handler.(*handler).only.gate.SetMode(live.Off)
+	c, br := raw(t, s)
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%s: %s\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", field, wire.Header(wire.Tags{Budget: time.Hour}.Append(nil)))
+	eventually(t, "the handler to see it", func() bool { return seen.Load() == 1 })
+	fmt.Fprint(c, "0\r\n\r\n")
+	resp, err := http.ReadResponse(br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != fmt.Sprint(int64(1), nil) {
+		t.Errorf("%s %q", resp.Status, b)
 	}
 }

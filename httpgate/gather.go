@@ -82,6 +82,12 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body *gathered
 	return nil, false, false
 }
 
+// scarce reports whether there is no memory for as much of a body as would be read of it before its request asks for a slot; of one of
+// unknown length, for what is awaited of any.
+func (h *handler) scarce(length int64) bool {
+	return h.gathering.Load()+max(min(length, int64(h.patience.Gather)), firstRoom) > mostGathered
+}
+
 // badBody returns what OnBadBody is told of the error of a read.
 func badBody(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {

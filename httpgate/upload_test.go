@@ -449,16 +449,18 @@ func TestSlowBodiesWithoutMemoryHoldNoSlot(t *testing.T) {
 		n, err := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n, err)
 	}), Patient(Patience{Blocked: time.Hour})))
-	s.Server.Handler.(*handler).gathering.Store(mostGathered)
-	slow := begin(t, s.url, 10, false)
-	eventually(t, "its slot to be given back", func() bool { return gate.Stats().Served[work.Released] == 1 })
-	resp, err := (&http.Client{Transport: base(t, 1)}).Get(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if status, got := slow.finish(); status != 200 || got != fmt.Sprint(10, nil) {
-		t.Errorf("%d %q", status, got)
+	for i, tt := range []struct{ left, length int }{{0, 10}, {9_999, 10_000}} { // a little is too little for a longer one
+		s.Server.Handler.(*handler).gathering.Store(mostGathered - int64(tt.left))
+		slow := begin(t, s.url, tt.length, false)
+		eventually(t, "its slot to be given back", func() bool { return gate.Stats().Served[work.Released] == uint64(i+1) })
+		resp, err := (&http.Client{Transport: base(t, 1)}).Get(s.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if status, got := slow.finish(); status != 200 || got != fmt.Sprint(tt.length, nil) {
+			t.Errorf("%d %q", status, got)
+		}
 	}
 }
 

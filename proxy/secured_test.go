@@ -12,7 +12,9 @@ import (
 
 // Who speaks no TLS at a port of TLS is told, who says nothing is disconnected, and neither holds up the others or the end.
 func TestHandshakesThatAreNone(t *testing.T) {
-	_, addr := serve(t, mirror)
+	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("X-Forwarded-Proto"))
+	}))
 	cert, key := newAuthority(t, "ca").issue("front")
 	for _, patience := range []time.Duration{50 * time.Millisecond, time.Hour} {
 		cfg := to("http://" + addr)
@@ -27,9 +29,9 @@ func TestHandshakesThatAreNone(t *testing.T) {
 				t.Errorf("without TLS: answered %d, %v", status, err)
 			}
 			for _, major := range []int{1, 2} {
-				resp, _ := get(t, client(t, major, &tls.Config{InsecureSkipVerify: true}), p.url)
-				if resp.ProtoMajor != major || resp.StatusCode != http.StatusOK || resp.TLS == nil {
-					t.Errorf("beside one that says nothing: answered %s by %s", resp.Status, resp.Proto)
+				resp, proto := get(t, client(t, major, &tls.Config{InsecureSkipVerify: true}), p.url)
+				if resp.ProtoMajor != major || resp.StatusCode != http.StatusOK || proto != "https" {
+					t.Errorf("beside one that says nothing: answered %s by %s, and the server is told of %s", resp.Status, resp.Proto, proto)
 				}
 			}
 			p.stop()

@@ -82,7 +82,7 @@ func (c Class) delicate() bool { return c == Schema || c == Backup || c == Repli
 
 // classOfOne returns the class of one statement.
 func classOfOne(text string) Class {
-	text = strings.TrimLeft(text, "( ")
+	text = strings.TrimLeft(text, "(; ") // a statement may be empty
 	first, rest, _ := strings.Cut(text, " ")
 	class := classes[first]
 	switch {

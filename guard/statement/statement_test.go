@@ -52,7 +52,7 @@ func TestClass(t *testing.T) {
 		"VACUUM FULL t": Schema, "vacuum (analyze, full) t": Schema, "vacuum (full false) t": Vacuum, "VACUUM t": Vacuum, "vacuum fullness": Vacuum, "create index on t(a)": Schema,
 		"FLUSH TABLES WITH READ LOCK": Backup, "FLUSH TABLES": Flush, "BACKUP STAGE BLOCK_COMMIT": Backup, "explain analyze delete from t": Write,
 		"autovacuum: VACUUM public.t (to prevent wraparound)": Vacuum, "zzz": Other, "": Other,
-		"BEGIN; ALTER TABLE t ADD COLUMN c int; COMMIT": Schema, "SET lock_timeout = '2s'; ALTER TABLE t ADD COLUMN c int": Schema, "BEGIN; LOCK TABLE t": Control, "SELECT ';'; SELECT 1": Select,
+		"BEGIN; ALTER TABLE t ADD COLUMN c int; COMMIT": Schema, "SET lock_timeout = '2s'; ALTER TABLE t ADD COLUMN c int": Schema, "BEGIN;; ALTER TABLE t ADD COLUMN c int": Schema, "; DROP TABLE t": Schema, "BEGIN; LOCK TABLE t": Control, "SELECT ';'; SELECT 1": Select,
 		"SET STATEMENT lock_wait_timeout=1 FOR ALTER TABLE t ADD COLUMN c int": Schema, "SET GLOBAL read_only = 1": Replication, "SET @@global.super_read_only=ON": Replication, "SET a = 1": Control,
 		"LOCK INSTANCE FOR BACKUP": Backup, "START REPLICA": Replication, "STOP ALL SLAVES": Replication, "RESET MASTER": Replication, "START TRANSACTION": Control, "RESET ALL": Control,
 		"PURGE BINARY LOGS TO 'x'": Replication, "INSTALL SONAME 'x'": Schema,
