@@ -18,8 +18,6 @@
 // the senders that the driver tells apart. Where senders take turns in the queue
 // (Schedule.Senders), what they have waiting comes before what they had.
 //
-// Where no workflows are told apart (Schedule.Fair), kinds of requests take turns that hold slots for different times. See lengths.
-//
 // Invariants: a ticket that was told to run is returned once; a ticket that
 // waits is named by Next exactly once or canceled; the queueing delay is read
 // from the queue itself, so that it falls when the queue does, whether or not

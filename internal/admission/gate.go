@@ -42,7 +42,6 @@ type Gate struct {
 	bound     time.Duration // for how long credits bound, in this period of the rates
 	hold      hold
 	aside     aside
-	lengths   lengths
 }
 
 // New returns an open gate, or every mistake in its configuration.
@@ -53,9 +52,7 @@ func New(asked Config) (*Gate, error) {
 	}
 	limit, errSlots := slots.New(cfg.Slots)
 	pool, errCredit := credit.NewPool(cfg.Credit)
-	order := cfg.Schedule
-	order.Fair = true // workflows take turns, or kinds: see lengths
-	queue, errQueue := schedule.New(order)
+	queue, errQueue := schedule.New(cfg.Schedule)
 	shaper, errRates := newShaper(cfg)
 	if err := errors.Join(errSlots, errCredit, errQueue, errRates); err != nil {
 		return nil, err
@@ -98,7 +95,7 @@ func (g *Gate) SetWeight(class work.Class, weight float64) bool {
 // SetShare changes what a workflow gets of what its class gets, by the number that
 // tickets carry as Flow: see schedule.Queue.SetShare.
 func (g *Gate) SetShare(flow int, share float64) bool {
-	if !g.cfg.Schedule.Fair || !g.queue.SetShare(flow, share) {
+	if !g.queue.SetShare(flow, share) {
 		return false
 	}
 	g.pool.SetShare(flow, share)
@@ -187,7 +184,6 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if g.beside(now, t) {
 		return t.Start(now)
 	}
-	g.turn(t)
 	if r := g.judge(now, t, true); r != work.None {
 		if g.shaper == nil && g.patient(now, r) {
 			g.enter(t)
@@ -246,7 +242,6 @@ func (g *Gate) part(busy bool) float64 {
 // what Arrive would have said, Wait with how long for.
 func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	g.meet(now, t)
-	g.turn(t)
 	queued := g.Expect(now, t)
 	wait := queued
 	if t.observed = true; g.beside(now, t) {

@@ -54,9 +54,6 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	if sample {
 		g.decide(now)
-		if !t.lent || !t.holds { // else it ran beside
-			g.held(t, min(ran, t.due.Sub(t.started)))
-		}
 	}
 	if g.shaper != nil {
 		used := ran

@@ -53,8 +53,7 @@ type Ticket struct {
 	// is part of what the caller sees of the objective, and no queueing delay.
 	Waited time.Duration
 	// Flow is the small number that the driver gave to the workflow, for the order
-	// of the queue: see schedule.Task.Workflow. Without Schedule.Fair the gate sets it, to the group of the
-	// request's Kind: see lengths.
+	// of the queue: see schedule.Task.Workflow.
 	Flow int
 	// Remaining is the service that the request still needs, here and further on;
 	// Total what it needs altogether; Done what it has had. From progress metrics,
@@ -106,7 +105,6 @@ type Ticket struct {
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
 	nature     *slots.Nature // of its kind, nil: unknown
-	length     *length       // of its kind, nil: not told apart by it
 	crowds     bool          // its kind mostly outlives the objective, and its like hold as much as they may
 	holds      bool          // a slot, or as much beside them
 	lent       bool          // runs without a slot: it gave it back after the objective, or runs beside
@@ -186,9 +184,6 @@ func (t *Ticket) Queued() time.Duration { return t.started.Sub(t.Arrived) }
 // fill tells the queue about t.
 func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 	k := &t.task
-	if t.length != nil {
-		cost = time.Duration(t.length.mean)
-	}
 	k.Sender = t.whom()
 	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
 	k.Remaining, k.Total, k.Done, k.Least, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, t.Least, cost, t

@@ -126,7 +126,7 @@ func (l *line) remove(t *admission.Ticket) {
 func (l *line) earlier(at int, t *admission.Ticket) int {
 	n := 0
 	for _, other := range l.queue[l.head:at] {
-		if other != nil && other.Flow == t.Flow && other.Arrived <= t.Arrived {
+		if other != nil && other.Arrived <= t.Arrived {
 			n++
 		}
 	}
