@@ -84,7 +84,7 @@ func (p *Plane) OpenGroup(ctx context.Context, group, filter string) (*Group, er
 	p.groups.mu.Unlock()
 	var err error
 	if first { // or another node, which has not heard of it, may end one that is there
-		err = p.ask(ctx, func(ctx context.Context) error { _, err := p.tell(ctx); return err })
+		err = p.announce(ctx)
 	}
 	if err == nil {
 		err = p.ask(ctx, g.open)

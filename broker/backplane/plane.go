@@ -283,7 +283,7 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.offered.Store(info.State.LastSeq)
 	p.position.Store(info.State.LastSeq)
-	if err := p.ask(ctx, func(ctx context.Context) error { _, err := p.tell(ctx); return err }); err != nil { // or the others cut the log before this node has read it
+	if err := p.announce(ctx); err != nil { // or the others cut the log before this node has read it
 		return fmt.Errorf("backplane: %w", err)
 	}
 	if _, err := p.load(ctx, retainedStream, p.retain); err != nil {

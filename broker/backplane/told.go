@@ -39,6 +39,14 @@ func (p *Plane) tell(ctx context.Context) (revision uint64, err error) {
 	return p.nodes.Put(ctx, token(p.cfg.Node), told)
 }
 
+// announce is tell, again and again while that may help, until ctx ends.
+func (p *Plane) announce(ctx context.Context) error {
+	return p.ask(ctx, func(ctx context.Context) error {
+		_, err := p.tell(ctx)
+		return err
+	})
+}
+
 // hears takes what a node told.
 func (p *Plane) hears(m *follow.Message) {
 	t := &p.told

@@ -31,35 +31,40 @@ const (
 // That takes requests of JetStream which all nodes work on. So nodes that were started together do it at
 // different times, and seldom while the log is empty.
 func (p *Plane) trim() {
-	unneeded, cut := uint64(0), uint64(0)
-	empty := 0 // rounds in a row
-	wait := time.Duration(rand.Int64N(int64(p.trimEvery)))
-	for {
+	var r trimming
+	for wait := time.Duration(rand.Int64N(int64(p.trimEvery))); ; wait = p.trimEvery {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-time.After(wait):
+			p.trimOnce(&r)
 		}
-		wait = p.trimEvery
-		ctx, cancel := context.WithTimeout(p.ctx, trimEvery)
-		revision, err := p.tell(ctx)
-		if err != nil {
-			cancel()
-			continue
-		}
-		if info, err := p.stream.Info(ctx); err == nil && info.State.Msgs == 0 && empty < emptyRounds {
-			empty++
-			cancel()
-			continue
-		}
-		empty = 0
-		if unneeded > cut && p.stream.Purge(ctx, jetstream.WithPurgeSequence(unneeded+1)) == nil { // all before it; the next time, if not now
-			cut = unneeded
-		}
-		floor, groups := p.needed(ctx, revision, time.Now())
-		unneeded, _ = p.undrawn(ctx, floor, groups)
-		cancel()
 	}
+}
+
+// trimming is what one round of trim leaves to the next.
+type trimming struct {
+	unneeded, cut uint64 // up to where the log is needed no more, and was cut
+	empty         int    // rounds in a row with an empty log
+}
+
+func (p *Plane) trimOnce(r *trimming) {
+	ctx, cancel := context.WithTimeout(p.ctx, trimEvery)
+	defer cancel()
+	revision, err := p.tell(ctx)
+	if err != nil {
+		return
+	}
+	if info, err := p.stream.Info(ctx); err == nil && info.State.Msgs == 0 && r.empty < emptyRounds {
+		r.empty++
+		return
+	}
+	r.empty = 0
+	if r.unneeded > r.cut && p.stream.Purge(ctx, jetstream.WithPurgeSequence(r.unneeded+1)) == nil { // all before it; the next time, if not now
+		r.cut = r.unneeded
+	}
+	floor, groups := p.needed(ctx, revision, time.Now())
+	r.unneeded, _ = p.undrawn(ctx, floor, groups)
 }
 
 // knowsAll reports whether this node has heard, or soon hears, of every session that is stored by now. Where clients are busy there is always

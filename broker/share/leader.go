@@ -238,11 +238,7 @@ func (l *leader) step(now mono.Time) {
 	if l.counted != state {
 		l.counted, l.shares = state, map[string]map[string]float64{}
 		for topic := range state.Topics {
-			shares := sharesOf(state, topic)
-			if keeper := state.Keeper(topic); len(shares) == 0 && keeper != "" {
-				shares[keeper] = 1
-			}
-			l.shares[topic] = shares
+			l.shares[topic] = sharesOf(state, topic)
 		}
 	}
 	for topic, t := range state.Topics {
@@ -293,7 +289,8 @@ func (l *leader) known(now mono.Time, nodes []string) bool {
 // expired is when nothing counts any more that an earlier leader has granted.
 func (l *leader) expired() mono.Time { return l.since.Add(2*l.n.cfg.Window + 2*l.stepTime()) }
 
-// sharesOf returns the share of a topic's publishers, by their rates, of each node that holds some.
+// sharesOf returns the share of a topic's publishers, by their rates, of each node that holds some. While no node does, all is its
+// keeper's: what comes from others, which have no place, needs a token, too.
 func sharesOf(s *place.State, topic string) map[string]float64 {
 	shares := map[string]float64{}
 	parts, _, err := s.Parts(topic)
@@ -302,6 +299,9 @@ func sharesOf(s *place.State, topic string) map[string]float64 {
 	}
 	for _, p := range parts {
 		shares[p.Node] = p.Rate / s.Topics[topic].Rate
+	}
+	if keeper := s.Keeper(topic); len(shares) == 0 && keeper != "" {
+		shares[keeper] = 1
 	}
 	return shares
 }

@@ -276,16 +276,9 @@ func version(h *held) uint64 {
 // got their first publisher, and no grant yet, share it. What comes there meanwhile waits.
 const reserve = 0.005
 
-// holders returns the nodes that hold publishers of a topic, in order, or its keeper while no node does: what comes from others, which have
-// no place, needs a token, too.
+// holders returns the nodes that share a topic, in order.
 func holders(s *place.State, topic string) (nodes []string) {
-	if nodes = slices.Sorted(maps.Keys(sharesOf(s, topic))); len(nodes) > 0 {
-		return nodes
-	}
-	if keeper := s.Keeper(topic); keeper != "" {
-		return []string{keeper}
-	}
-	return nil
+	return slices.Sorted(maps.Keys(sharesOf(s, topic)))
 }
 
 // obey lets a bucket count, for as long as the lease lasts. The lock is held.
