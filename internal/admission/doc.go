@@ -16,7 +16,8 @@
 // at its turn if its actual wait was. When the queue is full, a waiting request whose
 // sender had clearly more of late makes room for one whose sender had less: max-min over
 // the senders that the driver tells apart. Where senders take turns in the queue
-// (Schedule.Senders), what they have waiting comes before what they had.
+// (Schedule.Senders), what they have waiting comes before what they had. Kinds of requests
+// that hold a slot for long leave a part of the slots' time to the others: see lengths.
 //
 // Invariants: a ticket that was told to run is returned once; a ticket that
 // waits is named by Next exactly once or canceled; the queueing delay is read

@@ -42,6 +42,7 @@ type Gate struct {
 	bound     time.Duration // for how long credits bound, in this period of the rates
 	hold      hold
 	aside     aside
+	lengths   lengths
 }
 
 // New returns an open gate, or every mistake in its configuration.
@@ -136,7 +137,7 @@ func (g *Gate) Expect(now mono.Time, t *Ticket) time.Duration {
 	if oldest == nil && g.limit.Free() {
 		return 0
 	}
-	ahead := g.queue.Ahead(t.Class, t.Flow, t.Priority, t.whom()) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
+	ahead := g.queue.Ahead(t.Class, t.Flow, t.Priority, t.whom(), t.length.kind()) + 1 + max(g.limit.InUse()-g.limit.Limit(), 0)
 	wait := time.Duration(g.pace.gap.value * float64(ahead))
 	if oldest != nil {
 		// Should departures have stopped, that tells before the length of the
@@ -184,6 +185,7 @@ func (g *Gate) Arrive(now mono.Time, t *Ticket) Verdict {
 	if g.beside(now, t) {
 		return t.Start(now)
 	}
+	g.measure(t)
 	if r := g.judge(now, t, true); r != work.None {
 		if g.shaper == nil && g.patient(now, r) {
 			g.enter(t)
@@ -216,7 +218,7 @@ func (g *Gate) admit(now mono.Time, t *Ticket, since mono.Time) Verdict {
 		g.limit.SetOrdered(true) // what waits inside the service, no priority orders
 	}
 	g.waiters.push(t)
-	t.state, t.overtaken = waiting, t.task.Overtaken()
+	t.state = waiting
 	return Wait
 }
 
@@ -242,6 +244,7 @@ func (g *Gate) part(busy bool) float64 {
 // what Arrive would have said, Wait with how long for.
 func (g *Gate) Observe(now mono.Time, t *Ticket) (Verdict, time.Duration) {
 	g.meet(now, t)
+	g.measure(t)
 	queued := g.Expect(now, t)
 	wait := queued
 	if t.observed = true; g.beside(now, t) {
@@ -304,6 +307,7 @@ func (g *Gate) Next(now mono.Time) (*Ticket, Verdict) {
 		}
 		task, _ := g.queue.Next(now) // runs: what cannot was taken out above
 		t = task.Owner.(*Ticket)
+		t.overtaken = task.Overtaken()
 		r := g.stale(now, t)
 		if r == work.None && g.hold.open && !g.cfg.NoAQM && g.hopeless(now, t) {
 			r = work.Delay // but kept

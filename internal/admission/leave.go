@@ -54,6 +54,13 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	if sample {
 		g.decide(now)
+		if !t.lent || !t.holds { // else it ran beside
+			held := ran
+			if t.lent {
+				held = t.due.Sub(t.started) // then it gave its slot back
+			}
+			g.lengths.held(t, held, g.queue.Len() > 0)
+		}
 	}
 	if g.shaper != nil {
 		used := ran

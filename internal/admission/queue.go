@@ -66,7 +66,7 @@ func (t *Ticket) Begin(now mono.Time) {
 	}
 	t.state, t.reason, t.started, t.plain, t.ahead, t.observed = fresh, work.None, now, t.Client == nil, false, false
 	t.since, t.promised, t.pushed, t.spared, t.overtaken, t.aside = now, 0, false, false, false, nil
-	t.answered, t.untimed, t.nature, t.crowds, t.holds, t.lent = 0, false, nil, false, false, false
+	t.answered, t.untimed, t.length, t.nature, t.crowds, t.holds, t.lent = 0, false, nil, nil, false, false, false
 }
 
 // Start notes that t runs from now on.

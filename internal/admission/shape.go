@@ -76,7 +76,7 @@ func (s *shaper) enter(now mono.Time, t *Ticket) (rates.Verdict, work.Reason) {
 	}
 	l := s.line(t.rated.Workflow)
 	t.fill(now, 0)
-	t.task.Workflow, t.task.Class = 0, work.Default // one order a line
+	t.task.Workflow, t.task.Class, t.task.Kind = 0, work.Default, schedule.Kind{} // one order a line
 	l.queue.Push(now, &t.task)
 	t.state = shaped
 	s.waiting++

@@ -105,6 +105,7 @@ type Ticket struct {
 	promised   time.Duration // the wait that was expected then
 	slot       slots.Place   // see slots.Limit
 	nature     *slots.Nature // of its kind, nil: unknown
+	length     *length       // of its kind, nil: unknown
 	crowds     bool          // its kind mostly outlives the objective, and its like hold as much as they may
 	holds      bool          // a slot, or as much beside them
 	lent       bool          // runs without a slot: it gave it back after the objective, or runs beside
@@ -158,6 +159,9 @@ func (t *Ticket) Beside() bool { return t.slot.Beside() }
 // Waiting reports since when the ticket waits for a slot, if it does.
 func (t *Ticket) Waiting() (since mono.Time, waits bool) { return t.since, t.state == waiting }
 
+// Group returns the group of kinds in which the ticket waits in the order of arrival, or did: see schedule.Kind.
+func (t *Ticket) Group() int { return t.task.Group() }
+
 // useful is the instant after which an answer is late: for its caller, or for the
 // objective, which counts from the instant at which the client meant to send.
 func (t *Ticket) useful(objective time.Duration) mono.Time {
@@ -187,4 +191,5 @@ func (t *Ticket) fill(since mono.Time, cost time.Duration) {
 	k.Sender = t.whom()
 	k.Workflow, k.Class, k.Priority, k.Arrived, k.Deadline = t.Flow, t.Class, t.Priority, since, t.Deadline
 	k.Remaining, k.Total, k.Done, k.Least, k.Cost, k.Owner = t.Remaining, t.Total, t.Done, t.Least, cost, t
+	k.Kind = t.length.kind()
 }

@@ -40,7 +40,7 @@ func TestAhead(t *testing.T) {
 				q.Push(1, &Task{Class: k.class, Workflow: k.workflow, Deadline: 1 << 60})
 			}
 		}
-		if got := q.Ahead(c.of.class, c.of.workflow, 0, 0); got != c.want {
+		if got := q.Ahead(c.of.class, c.of.workflow, 0, 0, Kind{}); got != c.want {
 			t.Errorf("%s: %d ahead, want %d", c.what, got, c.want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestNothingIsAheadInAnEmptyQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := q.Ahead(work.Default, 3, 0, 0); got != 0 {
+	if got := q.Ahead(work.Default, 3, 0, 0, Kind{}); got != 0 {
 		t.Errorf("%d ahead, want 0", got)
 	}
 }
@@ -84,7 +84,7 @@ func TestAheadKnowsPriorities(t *testing.T) {
 			}
 		}
 		last := &Task{Priority: priority(), Arrived: 1, Deadline: mono.Never}
-		want := q.Ahead(work.Default, 0, last.Priority, 0)
+		want := q.Ahead(work.Default, 0, last.Priority, 0, Kind{})
 		q.Push(1, last)
 		served := 0
 		for task, _ := q.Next(1); task != last; task, _ = q.Next(1) {
@@ -111,7 +111,7 @@ func TestAheadOfTurnsAndPriorities(t *testing.T) {
 	check := func(all ...asks) {
 		t.Helper()
 		for _, c := range all {
-			if got := q.Ahead(work.Default, 0, c.priority, c.sender); got != c.want {
+			if got := q.Ahead(work.Default, 0, c.priority, c.sender, Kind{}); got != c.want {
 				t.Errorf("of priority %d, sender %d: %d ahead, want %d", c.priority, c.sender, got, c.want)
 			}
 		}

@@ -2,7 +2,8 @@
 //
 // A Queue has three levels. Classes share the resource by weight, workflows
 // share what their class gets, and inside a workflow one order rules, in which
-// senders may take turns (Config.Senders):
+// senders may take turns (Config.Senders) and, in FIFO, tasks that hold the resource
+// for long leave a part of it to the others (Kind):
 //
 //	           weights            shares             Order
 //	resource ─┬─ interactive ───┬─ workflow 0 ─── t t t t

@@ -59,5 +59,5 @@ func (t *Task) restand() {
 		t.leaf.later.put(at, entry{int64(t.turn), t, s.priority})
 		return
 	}
-	t.leaf.order.put(t.places[byOrder], entry{s.key, t, s.priority})
+	t.leaf.lineOf(t).put(t.places[byOrder], entry{s.key, t, s.priority})
 }

@@ -15,6 +15,7 @@ import (
 type plain struct {
 	holds    bool
 	priority work.Priority
+	group    int
 	offset   int64 // of the loss from the key, unknown before a task has a deadline
 }
 
@@ -28,7 +29,7 @@ func (c *Config) one() bool {
 // admit keeps q plain with t, which is about to wait, or ends that.
 func (q *Queue) admit(t *Task) {
 	if q.len == 0 {
-		q.plain, q.mixed = plain{holds: q.cfg.one(), priority: t.Priority, offset: unknown}, false
+		q.plain, q.mixed = plain{holds: q.cfg.one(), priority: t.Priority, group: t.group, offset: unknown}, false
 	}
 	if !q.mixed && (t.lent || t.Priority != q.plain.priority) {
 		q.mix()
@@ -39,7 +40,7 @@ func (q *Queue) admit(t *Task) {
 }
 
 func (q *Queue) conforms(t *Task) bool {
-	if t.lent || t.Priority != q.plain.priority {
+	if t.lent || t.Priority != q.plain.priority || t.group != q.plain.group {
 		return false
 	}
 	if q.cfg.Order == FIFO {

@@ -93,6 +93,7 @@ func (q *Queue) Push(now mono.Time, t *Task) {
 	if t.Arrived == 0 || t.Arrived > now {
 		t.Arrived = now
 	}
+	q.measure(t)
 	q.takeTurn(t)
 	q.admit(t)
 	q.seq++
@@ -163,7 +164,11 @@ func (q *Queue) Next(now mono.Time) (t *Task, run bool) {
 	t = q.first(now, leaf)
 	t.dispatch(q.cfg.Quantum)
 	if leaf.rota != nil {
-		leaf.rota.serve(t)
+		leaf.rota.serve(t, leaf.several && leaf.kinds.early(t))
+	}
+	if leaf.several {
+		leaf.kinds.serve(t)
+		t.overtaken = true
 	}
 	q.remove(t, true)
 	t.leaf = leaf
@@ -269,6 +274,7 @@ func (q *Queue) leaf(class work.Class, workflow int) *node {
 func (q *Queue) link(t *Task) {
 	s := q.standing(t)
 	t.leaf = q.leaf(s.class, t.Workflow)
+	t.leaf.joinKinds(t)
 	if !q.lineOnly() {
 		was := t.leaf.order.first()
 		if t.leaf.line(q, t, s); t.places[byOrder] == 0 {
@@ -290,8 +296,11 @@ func (q *Queue) link(t *Task) {
 // unlink undoes link.
 func (q *Queue) unlink(t *Task) {
 	first := t.places[byOrder] == 0
-	if t.leaf.order.remove(t); first {
+	if t.leaf.lineOf(t).remove(t); first {
 		q.follow(t.leaf, t)
+	}
+	if t.leaf.several {
+		t.leaf.kinds.count(t, -1)
 	}
 	t.leaf.later.remove(t)
 	t.leaf.ages.remove(t)

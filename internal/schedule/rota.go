@@ -111,9 +111,12 @@ func (q *rota) count(t *Task, n int) {
 	}
 }
 
-// serve goes on by the turn of t, which waits and is about to be served.
-func (q *rota) serve(t *Task) {
-	to := max(q.now+ARound/Turn(max(q.waiting, 1)), t.turn)
+// serve goes on by the turn of t, which waits and is about to be served. early says that another turn is before.
+func (q *rota) serve(t *Task, early bool) {
+	to := q.now + ARound/Turn(max(q.waiting, 1))
+	if !early {
+		to = max(to, t.turn)
+	}
 	for step := q.now / aStep; step < min(to/aStep, q.now/aStep+mostSteps); step++ {
 		q.due += int(q.steps[step%mostSteps])
 		q.steps[step%mostSteps] = 0
@@ -176,7 +179,7 @@ func (q *Queue) Turn(class work.Class, workflow int, sender uint64) Turn {
 func (t *Task) Turn() Turn { return t.turn }
 
 // Overtaken reports whether t, which waits or did, stood behind others that came later, because turns of its sender
-// were not over when it was pushed.
+// were not over when it was pushed, or may have overtaken others or been overtaken, because of its kind.
 func (t *Task) Overtaken() bool { return t.overtaken }
 
 // takeTurn gives t, which is about to wait, its turn in the leaf of its class and workflow. Where nothing else waits that
@@ -241,7 +244,7 @@ func (n *node) line(q *Queue, t *Task, s standing) {
 		n.later.push(entry{int64(t.turn), t, s.priority})
 		return
 	}
-	n.order.push(entry{s.key, t, s.priority})
+	n.lineOf(t).push(entry{s.key, t, s.priority})
 }
 
 // ripen puts the tasks whose turns have come into the order. Those behind one of a better priority whose turn has not
@@ -256,6 +259,9 @@ func (n *node) ripen(q *Queue) {
 
 // best returns the task that is first by priority, turn and order.
 func (n *node) best() *Task {
+	if n.several {
+		return n.kinds.first(n.rota)
+	}
 	t := n.order.first()
 	if len(n.later.entries) == 0 {
 		return t

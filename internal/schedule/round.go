@@ -50,11 +50,14 @@ type node struct {
 	agenda    agenda
 
 	// As a leaf. The heap is empty where the line alone says who is next.
-	order heap
-	later heap // tasks whose turns have not come; empty in FIFO
-	ages  list
-	ranks *ranks
-	rota  *rota // nil: senders take no turns, or no two tasks have waited since the leaf was empty
+	order   heap
+	later   heap   // tasks whose turns have not come; empty in FIFO
+	kinds   *kinds // nil: never needed
+	several bool   // tasks of several groups have waited since the leaf was empty: their lines are in kinds, and order is empty
+	group   int    // of all tasks, unless several
+	ages    list
+	ranks   *ranks
+	rota    *rota // nil: senders take no turns, or no two tasks have waited since the leaf was empty
 }
 
 // weigh gives n the share or weight w, from its next turn on.

@@ -42,6 +42,8 @@ type Task struct {
 	// Cost estimates what the task takes of this resource; see [Dominant] for
 	// more than one. 0 is unknown and charged as one quantum, and so is less.
 	Cost time.Duration
+	// Kind tells long tasks from short ones.
+	Kind Kind
 	// Owner is for the driver.
 	Owner any
 
@@ -57,6 +59,8 @@ type Task struct {
 	loan    standing             // what waiters have that is better
 	lent    bool                 // loan counts
 	rank    work.Priority        // by which its leaf counts it
+	group   int                  // of its kind, 0: unknown
+	length  time.Duration        // for how long it will hold the resource
 
 	// With Config.Senders.
 	turn      Turn

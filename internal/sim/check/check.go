@@ -121,12 +121,12 @@ func (l *line) remove(t *admission.Ticket) {
 	}
 }
 
-// earlier counts those in front of t, at a place, that came before it: what lay in a socket for
+// earlier counts those in front of t, at a place, that came before it and are of its group: what lay in a socket for
 // longer came first although it was read later.
 func (l *line) earlier(at int, t *admission.Ticket) int {
 	n := 0
 	for _, other := range l.queue[l.head:at] {
-		if other != nil && other.Arrived <= t.Arrived {
+		if other != nil && other.Group() == t.Group() && other.Arrived <= t.Arrived {
 			n++
 		}
 	}
