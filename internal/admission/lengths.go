@@ -22,6 +22,7 @@ type lengths struct {
 	ends   int // since the groups were formed
 	unseen int // ends that were not looked at since the last that was
 	sorted []*length
+	groups int // of kinds; names are asked for on arrival only if there are several
 }
 
 // length is what is known of a kind.
@@ -38,13 +39,14 @@ const (
 	// mostLengths is how many kinds are known. Others are in no group, as are those of which hardly any have ended.
 	mostLengths = 64
 	// lengthLeast is how many ends tell how long a kind takes, lengthMemory over how many it is smoothed, regroupEvery after
-	// how many the groups are formed anew, and lookEvery one in how many is looked at while nothing waits.
-	lengthLeast, lengthMemory, regroupEvery, lookEvery = 8, 64, 32, 16
+	// how many the groups are formed anew. One in lookWaiting is looked at while requests wait, and one in lookEvery while none
+	// does: to name a kind takes time.
+	lengthLeast, lengthMemory, regroupEvery, lookWaiting, lookEvery = 8, 64, 32, 4, 16
 )
 
 // measure says for how long t will hold a slot, if it has to wait for one.
 func (g *Gate) measure(t *Ticket) {
-	if len(g.lengths.known) > 1 && t.Done == 0 && g.busy() {
+	if g.lengths.groups > 1 && t.Done == 0 && g.busy() {
 		t.length = g.lengths.known[t.kind()]
 	}
 }
@@ -59,7 +61,11 @@ func (l *length) kind() schedule.Kind {
 
 // held notes that t held a slot for so long, and whether requests wait.
 func (l *lengths) held(t *Ticket, d time.Duration, waiting bool) {
-	if l.unseen++; t.Kind == nil || l.unseen < lookEvery && !waiting {
+	every := lookEvery
+	if waiting {
+		every = lookWaiting
+	}
+	if l.unseen++; t.Kind == nil || l.unseen < every {
 		return
 	}
 	l.unseen = 0
@@ -114,4 +120,5 @@ func (l *lengths) regroup() {
 		}
 		k.group, before = n, k.mean
 	}
+	l.groups = n
 }
