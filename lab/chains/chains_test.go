@@ -61,11 +61,12 @@ func TestOrders(t *testing.T) {
 			p := drive(t, setting{workers: 1, mean: 2 * ms, answer: world.Size{Least: 1000, Most: 2000}}, inGo(order))
 			l := p.Law()
 			distance, ok := l.Distance()
-			t.Logf("%v from the law", distance) // which a busy machine stretches, but for one order
-			if !ok || order == "fifo" && distance != 0 || order == static && distance < 0.2 {
+			// A busy machine stretches it, least in the order of arrival: two that come at the same moment may begin the other way round.
+			t.Logf("%v from the law", distance)
+			if !ok || order == "fifo" && math.Abs(distance) > 0.1 || order == static && distance < 0.2 {
 				t.Errorf("%v from the law, %v", distance, ok)
 			}
-			if fifo := l.Class[work.Interactive]; order == "fifo" && fifo.Waited != fifo.FIFO {
+			if fifo := l.Class[work.Interactive]; order == "fifo" && (fifo.Waited-fifo.FIFO).Abs() > fifo.FIFO/5 {
 				t.Errorf("in order of arrival chains waited %v, in the replay %v", fifo.Waited, fifo.FIFO)
 			}
 			last := p.Looks[len(p.Looks)-1]
