@@ -184,3 +184,30 @@ func TestANeighbourOnTheHost(t *testing.T) {
 		}
 	}
 }
+
+// TestAShorterObjectiveForgetsALag: that messages waited while the objective was a minute is forgotten after 256 of the
+// objectives that there are now, and not after four hours.
+func TestAShorterObjectiveForgetsALag(t *testing.T) {
+	g, err := New(Config{Objective: time.Minute, NoCredit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := at(time.Second)
+	g.OnLag(now, time.Second)
+	for range 50 {
+		g.OnBusy(2*ms, 40*ms, 2, 1)
+	}
+	if !g.limit.Sharing() {
+		t.Fatal("all processors of the host are used and messages wait, and nobody shares them")
+	}
+	if err := g.SetObjective(now, 100*ms); err != nil {
+		t.Fatal(err)
+	}
+	g.OnLag(now, 0)
+	for range hostLagged * 100 / 20 {
+		g.OnBusy(2*ms, 40*ms, 2, 1)
+	}
+	if g.limit.Sharing() {
+		t.Error("no message has waited for 256 objectives, and processors are short")
+	}
+}

@@ -25,6 +25,7 @@ func (g *Gate) SetObjective(now mono.Time, d time.Duration) error {
 	}
 	g.asked, g.cfg = asked, cfg
 	g.limit.SetSlack(cfg.Slots.Slack)
+	g.cpu.lagged = min(g.cpu.lagged, hostLagged*d)
 	g.worth.objective = d
 	g.undecided = decideEvery // due
 	g.decide(now)

@@ -120,7 +120,8 @@ func (p *Pool) OnRequest(now mono.Time, c *Client, demand int) (withinWindow boo
 	p.count(c)
 	p.undrain(c)
 	if c.replied != 0 {
-		p.turnaround += (now.Sub(c.replied) - p.turnaround) / 32
+		// What it waited with may have been given up meanwhile, and its next request comes when it comes.
+		p.turnaround += (min(now.Sub(c.replied), p.cfg.TargetDelay) - p.turnaround) / 32
 		c.replied = 0
 	}
 	c.pending++

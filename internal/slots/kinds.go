@@ -32,11 +32,13 @@ type Kinds struct {
 	rest    Nature    // what is known of all unknown kinds
 	quick   string    // one of these, of which a request ended in time
 	doubted bool      // most of a kind outlive the objective, but nobody is known to end in time
+	tidied  mono.Time // when long kinds that nobody asked for were told from the others last
 }
 
 // Nature is what is known of requests of one kind.
 type Nature struct {
 	long    bool
+	asked   bool    // one came since Kinds.tidied, or since it is long
 	holding int     // slots that they hold
 	running int     // with and without a slot
 	told    float64 // those that have ended in time or outlived the objective, the older ones counting half
@@ -56,6 +58,9 @@ const (
 	// lonely is for how many objectives nothing else may come before no kind counts as long, because what has all slots
 	// for itself need not hold half of them.
 	lonely = 16
+	// unasked is for how many objectives nobody must ask for a long kind until it counts no more: a task that comes once a
+	// minute stays long where the objective is 100 ms. Without this, ten exports of a night left a poll one slot of 24 for good.
+	unasked = 4096
 )
 
 // Empty reports whether no kind is known: then Begin need not be called.
@@ -66,11 +71,15 @@ func (k *Kinds) Any() bool { return k.longs > 0 }
 
 // Long returns what is known of a kind of which a request comes, if most of them outlive the objective, and nil otherwise.
 func (k *Kinds) Long(now mono.Time, name string, objective time.Duration) *Nature {
+	if now.Sub(k.tidied) > unasked*objective {
+		k.tidy(now)
+	}
 	n := k.known[name]
 	if n == nil || !n.long {
 		k.came = now
 		return nil
 	}
+	n.asked = true
 	if k.came == 0 {
 		k.came = now
 	}
@@ -82,6 +91,18 @@ func (k *Kinds) Long(now mono.Time, name string, objective time.Duration) *Natur
 	}
 	k.longs, k.holding = 0, 0
 	return nil
+}
+
+// tidy takes long kinds for others again that nobody asked for since the last time.
+func (k *Kinds) tidy(now mono.Time) {
+	k.tidied = now
+	for _, n := range k.known { //lint:ordered each on its own
+		if n.long && !n.asked && n.running == 0 {
+			n.long, n.told, n.over = false, 0, 0
+			k.longs--
+		}
+		n.asked = false
+	}
 }
 
 // Natural reports whether nearly all requests of a kind outlive the objective.
@@ -237,7 +258,7 @@ func (k *Kinds) judge(n *Nature) {
 	case !k.othersInTime(n):
 		k.doubted = true
 	default:
-		n.long, k.came = true, 0
+		n.long, n.asked, k.came = true, true, 0
 		k.holding += n.holding
 		k.longs++
 	}

@@ -184,6 +184,39 @@ func TestKindsAreBounded(t *testing.T) {
 	}
 }
 
+// TestKindsThatNobodyAsksFor: kinds that were long once take no part from a poll once nobody has asked for them for long, while
+// the poll itself stays long.
+func TestKindsThatNobodyAsksFor(t *testing.T) {
+	var k Kinds
+	ends(&k, "get", 1, false)
+	for i := range 11 {
+		ends(&k, map[bool]string{true: "poll", false: fmt.Sprint(i)}[i == 10], kindLeast, true)
+		ends(&k, "get", 1, false)
+	}
+	may := func(now mono.Time) (n int) {
+		k.Long(now, "get", kindsObjective)
+		var held []*Nature
+		for poll := k.Long(now, "poll", kindsObjective); !k.Full(poll, 24, 0); n++ {
+			held = append(held, k.Begin("poll"))
+		}
+		for _, n := range held {
+			k.End(n, nil, true, false, false)
+		}
+		return n
+	}
+	now := mono.Time(time.Hour)
+	if n := may(now); n != 1 {
+		t.Errorf("beside ten long kinds a poll may hold %d slots of 24, want 1", n)
+	}
+	for range 3 {
+		now = now.Add(unasked*kindsObjective + 1)
+		may(now)
+	}
+	if n := may(now); n != 12 {
+		t.Errorf("nobody has asked for ten long kinds for long: a poll may hold %d slots of 24, want 12", n)
+	}
+}
+
 // BenchmarkDoubt is an end in time of one of 64 kinds, of each of which two thirds outlive the objective.
 func BenchmarkDoubt(b *testing.B) {
 	var k Kinds

@@ -185,6 +185,7 @@ func (l *Limit) Acquire(now mono.Time) Place {
 	l.use.slots++
 	n := l.InUse()
 	l.window.most = max(l.window.most, n)
+	l.window.beyond = l.window.beyond || n > l.most
 	place := l.arrivals.enter(now, l.times.mean*apart)
 	place.ends, place.found, place.all = l.use.ends, n, n+l.use.lent
 	return place

@@ -10,7 +10,7 @@ const (
 )
 
 // begin begins a window after the limit changed by a factor. A lower limit is in force once no more run than it
-// allows; a higher one once most of the requests from before have ended.
+// allows, or one has begun in spite of it; a higher one once most of the requests from before have ended.
 func (l *Limit) begin(now mono.Time, factor float64) {
 	// Requests that share processors are late together.
 	fresh := l.window.fresh || l.window.hasty && l.told.useful > 0
@@ -33,7 +33,7 @@ func (l *Limit) begin(now mono.Time, factor float64) {
 // that run began before it. The window begins when it is in force.
 func (l *Limit) settling(now mono.Time) bool {
 	w := &l.window
-	if w.moved && (l.InUse() > l.Limit() || now < w.opens) {
+	if w.moved && (l.InUse() > l.Limit() && !w.beyond || now < w.opens) {
 		return true
 	}
 	if w.moved {

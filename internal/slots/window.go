@@ -31,9 +31,10 @@ type window struct {
 	hasty   bool      // it ended early: see alarmed
 
 	// A changed limit is not in force at once: see settling.
-	moved bool      // the limit changed before this window, and is not in force yet
-	fresh bool      // only requests count that began under the limit
-	opens mono.Time // the limit is not in force before
+	moved  bool      // the limit changed before this window, and is not in force yet
+	beyond bool      // requests begin beyond the limit: it is never in force
+	fresh  bool      // only requests count that began under the limit
+	opens  mono.Time // the limit is not in force before
 	// flush is how many completions are still left out, because those of requests that ran when the limit came in
 	// force tell of the queue before. Leaving out exactly the requests that ran then would count short requests
 	// first.
