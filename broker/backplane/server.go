@@ -1,6 +1,7 @@
 package backplane
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/url"
@@ -15,14 +16,10 @@ import (
 // startTime bounds how long the embedded server takes to accept connections.
 const startTime = 10 * time.Second
 
-// embed starts the NATS server of this node.
-func embed(c Config) (*server.Server, error) {
+// embed starts the NATS server of this node. secure is nil without TLS.
+func embed(c Config, secure *tls.Config) (*server.Server, error) {
 	o := &server.Options{ServerName: c.Node, JetStream: true, StoreDir: c.Data, NoSigs: true, NoLog: true,
 		MaxPayload: int32(c.MaxMessage), DontListen: c.Listen == "", NoSystemAccount: len(c.Routes) == 0}
-	secure, err := c.secure()
-	if err != nil {
-		return nil, err
-	}
 	if secure != nil {
 		o.TLSConfig, o.TLSTimeout, o.TLSVerify = secure, tlsTime, true
 		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = secure.Clone(), tlsTime
