@@ -20,6 +20,7 @@ import (
 	"github.com/spillgate/spillgate/broker/mqtt"
 	"github.com/spillgate/spillgate/broker/nats"
 	"github.com/spillgate/spillgate/broker/nsq"
+	"github.com/spillgate/spillgate/broker/share"
 	"github.com/spillgate/spillgate/internal/reread"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -44,6 +45,7 @@ type Broker struct {
 	users   *access.Book
 	secure  *tls.Config      // nil without TLS
 	plane   *backplane.Plane // nil without
+	node    *share.Node      // nil without
 	metrics *telemetry.Telemetry
 	started time.Time
 	phase   atomic.Int32
@@ -214,6 +216,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		b.log.Info("leaving", "notice", cfg.Drain.Notice, "timeout", cfg.Drain.Timeout)
 		b.edges["nats"].(*nats.Server).Leaving()
 		time.Sleep(cfg.Drain.Notice)
+		b.handOver()
 	case err = <-failed:
 		b.log.Error("a listener failed", "error", err)
 	}

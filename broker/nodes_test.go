@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/place"
@@ -114,6 +115,25 @@ func TestPlacersOfACluster(t *testing.T) {
 	}
 	defer hangUp()
 	await(t, "all changes to be read", func() bool { s, _, err := p.Load(t.Context()); return err == nil && len(s.Nodes) == nodes*changes })
+	// A bucket that was made by somebody who knew of one server gets a copy at each.
+	nc, err := nats.Connect("nats://" + free[nodes])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ wants, has int }{{1, 1}, {nodes, nodes}, {1, nodes}} {
+		await(t, "the bucket's copies", func() bool {
+			if _, err := place.Bucket(t.Context(), js, jetstream.KeyValueConfig{Bucket: "few", Replicas: step.wants}); err != nil {
+				return false
+			}
+			s, err := js.Stream(t.Context(), "KV_few")
+			return err == nil && s.CachedInfo().Config.Replicas == step.has
+		})
+	}
 }
 
 // freeAddresses returns addresses that nobody listens on, of ports that no system gives to

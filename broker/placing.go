@@ -52,6 +52,7 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 		})
 	}
 	b.mqtt.Place(node)
+	b.node = node
 	until, stop := context.WithCancel(context.WithoutCancel(ctx))
 	running.Go(func() {
 		for until.Err() == nil {
@@ -70,7 +71,19 @@ func (b *Broker) takePart(ctx context.Context) (leave func(), err error) {
 	}, nil
 }
 
+// handOver has other nodes hold what this one holds.
+func (b *Broker) handOver() {
+	if b.node == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	b.node.Leave(ctx)
+}
+
 const (
+	// leaveTime bounds how long a node that ends waits until others have taken over: somewhat longer than a change of the state takes.
+	leaveTime = 3 * time.Second
 	// farFence is share.Config.Fence without a cluster of nodes: as long as grants last by default.
 	farFence = 20 * time.Second
 	// placeTime bounds how long a node waits for the state of places, whose copies find a

@@ -110,4 +110,7 @@ func (b *Broker) look() {
 			f.Look(b.log)
 		}
 	}
+	if b.plane != nil {
+		b.plane.Look(b.log)
+	}
 }

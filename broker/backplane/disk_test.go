@@ -1,7 +1,11 @@
 package backplane
 
 import (
+	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -105,4 +109,28 @@ func TestLogFitsTheDisk(t *testing.T) {
 	if size, err := p.logSize(t.Context()); size != 1<<30 || err != nil || p.smaller() {
 		t.Errorf("a log of %d bytes where 1 GiB was asked for: %v", size, err)
 	}
+}
+
+// A node of several does not begin with what it has stored without others.
+func TestStoredAlone(t *testing.T) {
+	data := t.TempDir()
+	alone := New(Config{Node: "n1", Data: data}, slog.New(slog.DiscardHandler))
+	hub := engine.New(engine.Config{})
+	defer hub.Close()
+	if err := alone.Open(t.Context(), hub); err != nil {
+		t.Fatal(err)
+	}
+	alone.Close()
+	for _, about := range []string{"as it is", "as an older version left it"} {
+		p := New(Config{Node: "n1", Data: data, Cluster: "127.0.0.1:0", Routes: []string{"127.0.0.1:0", "127.0.0.1:1"}}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := p.Open(ctx, hub)
+		cancel()
+		p.Close()
+		if err == nil || !strings.Contains(err.Error(), "another directory") {
+			t.Errorf("%s: %v", about, err)
+		}
+		_ = os.Remove(filepath.Join(data, aloneFile))
+	}
+	open(t, New(Config{Node: "n1", Data: data}, slog.New(slog.DiscardHandler)))
 }

@@ -18,6 +18,8 @@ import (
 //	a/#            nc   spillgate.live.n.a.>
 //	$share/g/a/#   jc   spillgate.live.n.a.>, spillgate.share.n.a.>   queue g a/#
 //
+// Both have a mark beside them, see wants.go.
+//
 // Messages of QoS 0 come by the first subject. What is stored reaches every node by the
 // log, and shared subscriptions by the second subject, once the log has it, unless they draw it from there (Group).
 
@@ -172,12 +174,19 @@ func (p *Plane) listen(w engine.Interest) (subs []*nats.Subscription) {
 			subs = append(subs, sub)
 		}
 	}
+	mark := func(nc *nats.Conn) { // by the same connection and before, so that whoever sees what follows sees this
+		for _, subject := range p.marksOf(w.Filter) {
+			add(nc.ChanSubscribe(subject, p.heard)) // where nothing is sent
+		}
+	}
 	if w.Group == "" {
+		mark(p.nc)
 		for _, subject := range subjectsOf(liveSubjects, w.Filter) {
 			add(p.nc.ChanSubscribe(subject, p.heard))
 		}
 		return subs
 	}
+	mark(p.jc)
 	trees := []string{liveSubjects, shareSubjects}
 	if w.Draws {
 		trees = trees[:1]
@@ -191,10 +200,15 @@ func (p *Plane) listen(w engine.Interest) (subs []*nats.Subscription) {
 }
 
 // share sends a message that is stored to one member of each shared subscription.
-func (p *Plane) share(topic string, data []byte) {
+func (p *Plane) share(topic *engine.Topic, data []byte) {
+	subject := ""
 	if !p.alone {
-		_ = p.nc.Publish(subjectOf(shareSubjects, topic), data)
+		subject = subjectOf(shareSubjects, topic.Name())
 	}
+	if p.alone || p.account != nil && !p.account.SubscriptionInterest(subject) && !p.hub.Grouped(topic) {
+		return
+	}
+	_ = p.nc.Publish(subject, data)
 }
 
 // hearShared delivers what comes for members of shared subscriptions.

@@ -159,7 +159,7 @@ func (p *Plane) settle(b *engine.Batch, u *under) {
 	}
 	if err == nil {
 		p.feed.appended.Store(true)
-		p.share(m.Topic.Name(), u.data)
+		p.share(m.Topic, u.data)
 	}
 	if err == nil && m.From != nil {
 		m.From.Released(b, m, u.id)

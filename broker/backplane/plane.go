@@ -3,6 +3,7 @@ package backplane
 import (
 	"context"
 	crypto "crypto/rand"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/broker/follow"
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/reread"
 )
 
 // Names on NATS. Everything of a broker begins with "spillgate".
@@ -30,6 +32,7 @@ const (
 	shareSubjects    = "spillgate.share."
 	replySubjects    = "spillgate.reply."
 	unheardSubjects  = "spillgate.unheard."
+	wantsSubjects    = "spillgate.wants."
 	sessionSubjects  = "spillgate.session."
 	aliveSubjects    = "spillgate.alive."
 	sentSubjects     = "spillgate.sent."
@@ -48,17 +51,21 @@ const (
 // Plane is the backplane of one node. It is the hub's Forwarder, Log, Diverter and
 // Watcher, and keeps sessions. Its methods may be called from any goroutine.
 type Plane struct {
-	cfg    Config
-	log    *slog.Logger
-	server *server.Server // nil where NATS runs elsewhere
-	door   *door          // into server
-	nc     *nats.Conn     // hears nothing that it sends
-	jc     *nats.Conn     // of JetStream
-	js     jetstream.JetStream
-	stream jetstream.Stream
-	kv     jetstream.KeyValue // sessions
-	nodes  jetstream.KeyValue // how far the feeds of nodes are
-	hub    *engine.Hub
+	cfg     Config
+	log     *slog.Logger
+	secure  *tls.Config                 // of nodes; nil without
+	files   atomic.Pointer[reread.File] // of that
+	server  *server.Server              // nil where NATS runs elsewhere
+	account *server.Account             // of the nodes in server
+	door    *door                       // into server
+	nc      *nats.Conn                  // hears nothing that it sends
+	jc      *nats.Conn                  // of JetStream
+	js      jetstream.JetStream
+	aside   jetstream.JetStream // of retained messages of QoS 0: one that does not answer holds up nothing else
+	stream  jetstream.Stream
+	kv      jetstream.KeyValue // sessions
+	nodes   jetstream.KeyValue // how far the feeds of nodes are
+	hub     *engine.Hub
 
 	origin uint64
 	alone  bool // there are no other nodes
@@ -78,6 +85,7 @@ type Plane struct {
 	unsure      unsure
 	diverted    diverted
 	unheard     unheard
+	others      atomic.Pointer[others]
 	sessions    sessions
 	told        told
 	wills       wills
@@ -86,6 +94,7 @@ type Plane struct {
 	started     time.Time
 	// The constants, but for tests.
 	trimEvery, willsEvery, willSilence time.Duration
+	mostAside                          int
 
 	lost atomic.Uint64 // messages of QoS 0 that found no room
 	bad  atomic.Uint64 // packets that are none
@@ -111,7 +120,7 @@ func New(cfg Config, log *slog.Logger) *Plane {
 	cfg = cfg.WithDefaults()
 	var random [8]byte
 	_, _ = crypto.Read(random[:]) // never fails
-	p := &Plane{cfg: cfg, log: log, started: time.Now(), trimEvery: trimEvery, willsEvery: willsEvery, willSilence: willSilence, room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
+	p := &Plane{cfg: cfg, log: log, started: time.Now(), trimEvery: trimEvery, willsEvery: willsEvery, willSilence: willSilence, mostAside: mostAside, room: room, retainedBytes: storedBytes * (64 << 20), alone: cfg.URL == "" && cfg.Cluster == "", origin: binary.LittleEndian.Uint64(random[:]) | 1, out: newQueue(cfg), appends: newQueue(cfg)}
 	p.interest.more, p.interest.changed, p.interest.queues, p.interest.subs = make(chan struct{}, 1), map[engine.Interest]bool{}, map[string]engine.Interest{}, map[engine.Interest][]*nats.Subscription{}
 	p.feed.filters, p.feed.more, p.feed.settling, p.feed.every = map[string]bool{}, make(chan struct{}, 1), make(chan struct{}), narrowEvery
 	p.groups.here = map[string]int{}
@@ -144,10 +153,14 @@ func (p *Plane) Open(ctx context.Context, hub *engine.Hub) error {
 const heardMessages = 8192
 
 func (p *Plane) connect() (err error) {
+	if err := p.lock(); err != nil {
+		return err
+	}
 	if p.cfg.URL == "" {
-		if p.server, err = embed(p.cfg); err != nil {
+		if p.server, err = embed(p.cfg, p.secure); err != nil {
 			return err
 		}
+		p.account = p.server.GlobalAccount()
 		p.door = &door{server: p.server, inside: map[*entered]bool{}}
 	}
 	if p.nc, err = p.Dial(nats.NoEcho()); err != nil {
@@ -156,25 +169,24 @@ func (p *Plane) connect() (err error) {
 	if p.jc, err = p.Dial(); err != nil {
 		return err
 	}
-	p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder),
+	if p.js, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(2*maxUnder)); err != nil {
+		return err
+	}
+	p.aside, err = jetstream.New(p.jc, jetstream.WithPublishAsyncTimeout(ackTime), jetstream.WithPublishAsyncMaxPending(p.mostAside),
 		jetstream.WithPublishAsyncErrHandler(p.notRetained))
 	return err
 }
 
 // Dial returns a new connection to NATS, which the caller closes, before Close.
 func (p *Plane) Dial(more ...nats.Option) (*nats.Conn, error) {
-	secure, err := p.cfg.secure()
-	if err != nil {
-		return nil, err
-	}
 	options := append(more, nats.Name("spillgate broker "+p.cfg.Node), nats.MaxReconnects(-1), nats.ReconnectWait(200*time.Millisecond),
 		nats.ReconnectBufSize(p.cfg.PendingBytes), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			p.log.Debug("NATS", "error", err)
 		}))
 	if p.server != nil {
 		options = append(options, nats.InProcessServer(p.door))
-	} else if secure != nil {
-		options = append(options, nats.Secure(secure))
+	} else if p.secure != nil {
+		options = append(options, nats.Secure(p.secure))
 	}
 	nc, err := nats.Connect(p.cfg.URL, options...)
 	if err != nil {
@@ -283,6 +295,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.offered.Store(info.State.LastSeq)
 	p.position.Store(info.State.LastSeq)
+	if err := p.markWants(); err != nil {
+		return err
+	}
 	if err := p.announce(ctx); err != nil { // or the others cut the log before this node has read it
 		return fmt.Errorf("backplane: %w", err)
 	}
@@ -320,6 +335,9 @@ func (p *Plane) attach(ctx context.Context, hub *engine.Hub) error {
 	}
 	p.done.Go(p.trim)
 	p.done.Go(p.watchWills)
+	if p.server != nil && !p.alone {
+		p.done.Go(p.meet)
+	}
 	if p.server != nil {
 		if limits := p.server.JetStreamConfig(); limits != nil {
 			p.done.Go(func() { p.watchDisk(*limits) })
@@ -473,7 +491,7 @@ func (p *Plane) name(m *engine.Message) number {
 
 // Forward sends a message of QoS 0 to nodes that want it, and to all what is retained.
 func (p *Plane) Forward(_ *engine.Batch, m *engine.Message) {
-	if p.alone && !m.Retain {
+	if !m.Retain && (p.alone || !p.wantedElsewhere(m.Topic)) {
 		if a, asks := m.From.(engine.Asker); asks {
 			a.Unheard()
 		}
@@ -504,7 +522,7 @@ func (p *Plane) forward(flush <-chan chan<- struct{}) {
 			p.sendOn(p.out.take(all))
 			_ = p.nc.FlushTimeout(flushTime)
 			select {
-			case <-p.js.PublishAsyncComplete():
+			case <-p.aside.PublishAsyncComplete():
 			case <-time.After(flushTime):
 			}
 			close(sent)

@@ -21,6 +21,9 @@ const (
 	// goneFor is how long a stream keeps that something was deleted: longer than a node can be cut off from the others and still take
 	// part. It would be kept for good, for every topic and client there ever was.
 	goneFor = 24 * time.Hour
+	// mostAside is how many messages of QoS 0 are sent to the stream and not known to be stored. Further ones are not retained: a stream without
+	// a leader answers nothing for seconds.
+	mostAside = 4096
 )
 
 // Bound says how many bytes of messages may be retained; the default is 64 MiB. It must be called before Open.
@@ -146,7 +149,7 @@ func (r *retained) came(topic string, position uint64, retain func()) {
 // storeRetained sends a message of QoS 0 to the stream.
 func (p *Plane) storeRetained(of *engine.Message, data []byte) {
 	m := retainedMsg(of, data)
-	if _, err := p.js.PublishMsgAsync(m); err != nil {
+	if _, err := p.aside.PublishMsgAsync(m, jetstream.WithStallWait(1)); err != nil { // at once where there is no room
 		p.notRetained(nil, m, err)
 	}
 }

@@ -1,10 +1,12 @@
 package backplane
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -15,20 +17,19 @@ import (
 // startTime bounds how long the embedded server takes to accept connections.
 const startTime = 10 * time.Second
 
-// embed starts the NATS server of this node.
-func embed(c Config) (*server.Server, error) {
+// embed starts the NATS server of this node. secure is nil without TLS.
+func embed(c Config, secure *tls.Config) (*server.Server, error) {
 	o := &server.Options{ServerName: c.Node, JetStream: true, StoreDir: c.Data, NoSigs: true, NoLog: true,
 		MaxPayload: int32(c.MaxMessage), DontListen: c.Listen == "", NoSystemAccount: len(c.Routes) == 0}
-	secure, err := c.secure()
-	if err != nil {
-		return nil, err
-	}
 	if secure != nil {
 		o.TLSConfig, o.TLSTimeout, o.TLSVerify = secure, tlsTime, true
 		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = secure.Clone(), tlsTime
 	}
 	if err := os.MkdirAll(c.Data, 0o750); err != nil {
 		return nil, fmt.Errorf("backplane: the directory for messages: %w", err)
+	}
+	if err := c.claimData(); err != nil {
+		return nil, err
 	}
 	taken := []string{}
 	if c.Cluster != "" && c.Listen == "" { // without a listener for clients it starts none for nodes
@@ -68,6 +69,28 @@ func embed(c Config) (*server.Server, error) {
 		return nil, fmt.Errorf("backplane: embedded NATS is not ready within %v; is %s writable?", startTime, c.Data)
 	}
 	return s, nil
+}
+
+// aloneFile is in the directory of a node that has stored without others.
+const aloneFile = "alone"
+
+// claimData refuses a directory to a node of several in which one without others has stored: NATS would take that for its copy of what the others have,
+// which it is not, and each node would go on with another log.
+func (c Config) claimData() error {
+	alone := filepath.Join(c.Data, aloneFile)
+	if c.Cluster == "" {
+		_ = os.WriteFile(alone, nil, 0o600) // at the next start, if the disk is full now
+		return nil
+	}
+	is := func(path ...string) bool {
+		_, err := os.Stat(filepath.Join(path...))
+		return err == nil
+	}
+	stored := filepath.Join(c.Data, "jetstream")
+	if is(alone) || is(stored, "$G", "streams", logStream) && !is(stored, "$SYS", "_js_") { // as versions did that left no file
+		return fmt.Errorf("backplane: %s has what this node has stored without others, which they could not agree on: give it another directory", c.Data)
+	}
+	return nil
 }
 
 // split takes host:port, which was checked, apart. Port 0 is any.

@@ -306,6 +306,48 @@ func TestRetainedNotTaken(t *testing.T) {
 	await(t, "the other node's is here", func() bool { return p.kept(t, "t") == "other's" })
 }
 
+// While the stream of retained messages does not answer, those of QoS 0 hold up no other message.
+func TestRetainedUnanswered(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.mostAside = 1
+	open(t, p)
+	ctx := t.Context()
+	if err := p.js.DeleteStream(ctx, retainedStream); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *nats.Msg, 1000)
+	other, err := p.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for _, subject := range []string{liveSubjects + "n.last", retainedSubjects + ">"} { // or NATS says that there is no stream
+		to := got
+		if subject == retainedSubjects+">" {
+			to = make(chan *nats.Msg, 1000)
+		}
+		if _, err := other.ChanSubscribe(subject, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const n = 300 // each would take 200 ms
+	for i := range n {
+		p.Forward(nil, p.of(t, fmt.Sprint("r/", i), "x"))
+	}
+	p.Forward(nil, p.of(t, "last", "x"))
+	select {
+	case <-got:
+	case <-time.After(n / 2 * 200 * time.Millisecond):
+		t.Error("a message waits until the stream has not answered for all before it")
+	}
+	if lost := p.Stats().Lost; lost < n-10 {
+		t.Errorf("%d messages are counted as not retained", lost)
+	}
+}
+
 // A retained message of QoS 0 for which the stream has no room is not retained at its own node either: the one before stays,
 // and where there was none, none is.
 func TestRetainedWithoutRoom(t *testing.T) {
@@ -498,8 +540,16 @@ func TestSessionAdrift(t *testing.T) {
 	now := time.Now()
 	for _, step := range []struct {
 		after time.Duration
+		ahead bool // by this node's clock alone
 		left  bool
-	}{{0, true}, {time.Hour, true}, {time.Hour + 2*deadAfter, false}} {
+	}{{0, false, true}, {time.Hour, false, true}, {time.Hour + 2*deadAfter, true, true}, {time.Hour + 2*deadAfter, false, false}} {
+		if !step.ahead {
+			p.told.mu.Lock()
+			n := p.told.all[token(p.cfg.Node)]
+			n.at = now.Add(step.after)
+			p.told.all[token(p.cfg.Node)] = n
+			p.told.mu.Unlock()
+		}
 		p.needed(ctx, 0, now.Add(step.after))
 		for client, want := range map[string]bool{"here": true, "left": step.left} {
 			if s, err := p.LoadSession(ctx, client); err != nil || (s != nil) != want {

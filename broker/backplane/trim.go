@@ -143,13 +143,13 @@ func (p *Plane) needed(ctx context.Context, revision uint64, now time.Time) (flo
 	}
 	p.sessions.adrift = adrift
 	p.sessions.mu.Unlock()
-	for key, revision := range expired {
-		_ = p.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(goneFor)) // the next time, if not now; not if the client came back
-	}
 	// This node has told just now. Where it counts as silent all the same, so do others that are up: the bucket was made anew, and nothing of it is
-	// heard, or clocks differ by much.
+	// heard, or clocks differ by much, and sessions only seem to have expired.
 	if floor == math.MaxUint64 || now.Sub(seen[token(p.cfg.Node)]) > deadAfter {
 		return 0, nil
+	}
+	for key, revision := range expired {
+		_ = p.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(goneFor)) // the next time, if not now; not if the client came back
 	}
 	return floor, groups
 }

@@ -416,7 +416,55 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// The retained message of one topic is found without a look at all others: BenchmarkRetained.
+// Of all retained messages those are found whose topics a filter matches, whatever came and went before.
+func TestNamesAgreeWithMatches(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	levels := []string{"a", "b", "", "$"}
+	some := func(wild bool) string {
+		var all []string
+		for range 1 + rng.IntN(4) {
+			all = append(all, levels[rng.IntN(len(levels))])
+			if wild && rng.IntN(3) == 0 {
+				all[len(all)-1] = "+"
+			}
+		}
+		if wild && rng.IntN(3) == 0 {
+			all = append(all, "#")
+		}
+		return strings.Join(all, "/")
+	}
+	var s names
+	have := map[string]*Topic{}
+	for range 20_000 {
+		name, filter := some(false), some(true)
+		if had := have[name]; had != nil {
+			s.drop(had)
+			delete(have, name)
+		} else {
+			have[name] = &Topic{name: name}
+			s.put(have[name])
+		}
+		got := map[*Topic]int{}
+		s.match(filter, func(t *Topic) { got[t]++ })
+		for name, topic := range have {
+			if want := map[bool]int{true: 1}[Matches(filter, name)]; got[topic] != want {
+				t.Fatalf("filter %q found topic %q %d times, want %d", filter, name, got[topic], want)
+			}
+			delete(got, topic)
+		}
+		if len(got) > 0 || s.n != len(have) {
+			t.Fatalf("filter %q found %d that are not there; %d are counted of %d", filter, len(got), s.n, len(have))
+		}
+	}
+	for _, topic := range have {
+		s.drop(topic)
+	}
+	if len(s.root.below) > 0 {
+		t.Error("levels stay of which no topic is left")
+	}
+}
+
+// The retained messages of few topics are found without a look at all others: BenchmarkRetained.
 func BenchmarkRetained(b *testing.B) {
 	h := New(Config{})
 	defer h.Close()
@@ -429,8 +477,12 @@ func BenchmarkRetained(b *testing.B) {
 		}
 		h.Retain(&Message{Topic: t, Payload: []byte("x"), Expires: mono.Never, Retain: true})
 	}
-	for b.Loop() {
-		h.Retained(batch, "plant/77/state", func(*Message) {})
+	for _, filter := range []string{"plant/77/state", "plant/77/#", "+/77/state"} {
+		b.Run(filter, func(b *testing.B) {
+			for b.Loop() {
+				h.Retained(batch, filter, func(*Message) {})
+			}
+		})
 	}
 }
 

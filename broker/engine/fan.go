@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 
 	"github.com/spillgate/spillgate/broker/brief"
@@ -279,7 +278,7 @@ func (h *Hub) Retain(m *Message) {
 		}
 	}
 	t.retained = m.Keep()
-	h.retained[t.name] = t
+	h.retained.put(t)
 	h.bytes += m.size() + retainedOverhead
 }
 
@@ -288,7 +287,7 @@ func (h *Hub) unretain(t *Topic) {
 	if old := t.retained; old != nil {
 		h.bytes -= old.size() + retainedOverhead
 		t.retained = nil
-		delete(h.retained, t.name)
+		h.retained.drop(t)
 		old.Release()
 	}
 }
@@ -299,23 +298,26 @@ func (h *Hub) unretainExpired(now mono.Time) {
 		return
 	}
 	h.unretained = now
-	for _, t := range h.retained {
+	h.retained.root.each(false, func(t *Topic) {
 		if t.retained.Expires <= now {
 			h.unretain(t)
 		}
-	}
+	})
 }
 
 // RetainedOf returns the retained message of a topic, which the caller releases, nil if there is none.
 func (h *Hub) RetainedOf(topic string) *Kept {
 	h.retainedMu.RLock()
 	defer h.retainedMu.RUnlock()
-	t := h.retained[topic]
-	if t == nil || t.retained.Expires <= h.now() {
-		return nil
-	}
-	t.retained.refs.Add(1)
-	return t.retained
+	now := h.now()
+	var kept *Kept
+	h.retained.match(topic, func(t *Topic) {
+		if t.retained.Expires > now {
+			t.retained.refs.Add(1)
+			kept = t.retained
+		}
+	})
+	return kept
 }
 
 // Retained calls found for the retained message of every topic that filter
@@ -323,22 +325,12 @@ func (h *Hub) RetainedOf(topic string) *Kept {
 func (h *Hub) Retained(b *Batch, filter string, found func(*Message)) {
 	h.retainedMu.RLock()
 	var kept []*Kept
-	keep := func(t *Topic) {
+	h.retained.match(filter, func(t *Topic) {
 		if t.retained.Expires > b.now {
 			t.retained.refs.Add(1)
 			kept = append(kept, t.retained)
 		}
-	}
-	if t := h.retained[filter]; t != nil {
-		keep(t)
-	}
-	if strings.ContainsAny(filter, "+#") { // else it is the name of a topic
-		for name, t := range h.retained {
-			if Matches(filter, name) {
-				keep(t)
-			}
-		}
-	}
+	})
 	h.retainedMu.RUnlock()
 	for _, k := range kept {
 		m := k.Message

@@ -28,7 +28,7 @@ type Subscriber interface {
 	Source
 	// Deliver takes a message, which is borrowed, for the subscriptions of t.
 	Deliver(b *Batch, m *Message, t *Target)
-	// Online reports whether it can be sent to; of a shared subscription those who
+	// Online reports whether it can be sent to, and has room; of a shared subscription those who
 	// can are preferred.
 	Online() bool
 }
@@ -179,9 +179,9 @@ type Hub struct {
 	filters map[Interest]int // subscriptions, where Watch is told
 
 	retainedMu sync.RWMutex
-	retained   map[string]*Topic // those that have a message
-	bytes      int               // of retained messages
-	unretained mono.Time         // when unretainExpired looked last
+	retained   names     // topics that have a message
+	bytes      int       // of retained messages
+	unretained mono.Time // when unretainExpired looked last
 
 	stop chan struct{}
 	done sync.WaitGroup
@@ -190,7 +190,7 @@ type Hub struct {
 // New returns a hub; Close ends it. cfg.Limits must be free of mistakes, see
 // Limit.Check.
 func New(cfg Config) *Hub {
-	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, shares: map[string]*rule{}, filters: map[Interest]int{}, lanes: map[laneKey]*lane{}, retained: map[string]*Topic{}, stop: make(chan struct{})}
+	h := &Hub{cfg: cfg.withDefaults(), topics: map[string]*Topic{}, shares: map[string]*rule{}, filters: map[Interest]int{}, lanes: map[laneKey]*lane{}, stop: make(chan struct{})}
 	h.rest.began = h.now()
 	h.SetLimits(cfg.Limits)
 	h.done.Go(h.watch)
@@ -458,7 +458,7 @@ func (h *Hub) Counts() Counts {
 	c.Subscriptions = h.subs.n
 	h.subsMu.RUnlock()
 	h.retainedMu.RLock()
-	c.Retained, c.RetainedBytes = len(h.retained), h.bytes
+	c.Retained, c.RetainedBytes = h.retained.n, h.bytes
 	h.retainedMu.RUnlock()
 	return c
 }

@@ -261,6 +261,13 @@ func (o *Outbox) fail(err error) {
 	}
 }
 
+// Crowded reports whether half as many bytes wait as may, or more.
+func (o *Outbox) Crowded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.pending)+len(o.rest) > o.limit/2
+}
+
 // Drain writes what waits for at most patience, and reports whether the client was sent all of it.
 func (o *Outbox) Drain(patience time.Duration) bool {
 	o.Flush()

@@ -1,6 +1,12 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
+
+// Inbox begins the names of topics that clients of NATS make for answers, each of which is used once.
+const Inbox = "_INBOX/"
 
 // Passing is TopicBy for a name that is used once, as the subjects of replies are:
 // unless the topic exists, or a limit holds it, the hub keeps nothing of it.
@@ -31,8 +37,11 @@ func loose(name []byte) *Topic {
 }
 
 // Delivered is Topic for a message that another node has released, or that the log has: where the hub has as many topics as
-// it may, it keeps nothing of this one, so that the message is not lost.
+// it may, it keeps nothing of this one, so that the message is not lost; nor of one that is an Inbox, which would take the place of others.
 func (h *Hub) Delivered(name []byte) (*Topic, error) {
+	if strings.HasPrefix(string(name), Inbox) {
+		return h.Passing(nil, name)
+	}
 	t, err := h.Topic(name)
 	if errors.Is(err, ErrTopics) {
 		return loose(name), nil
@@ -45,6 +54,9 @@ func (h *Hub) Wanted(t *Topic) bool {
 	f := h.fanOf(t)
 	return len(f.each) > 0 || len(f.groups) > 0
 }
+
+// Grouped reports whether a shared subscription that has members here now covers t.
+func (h *Hub) Grouped(t *Topic) bool { return len(h.fanOf(t).groups) > 0 }
 
 // Forwards reports whether there is a Forwarder, so that a topic may have subscribers that
 // the hub does not know.

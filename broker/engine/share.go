@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/spillgate/spillgate/internal/mono"
 )
 
@@ -125,6 +127,8 @@ type Seen struct {
 	Backlog float64
 	// Waiting is how many wait for a token now.
 	Waiting float64
+	// Access and Processing are p99s, as those of Stats.
+	Access, Processing time.Duration
 }
 
 // Seen returns what was published to a topic since the last call, and begins anew. ok is
@@ -139,6 +143,9 @@ func (h *Hub) Seen(topic string) (s Seen, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s = Seen{Messages: l.seen.messages, Backlog: l.seen.most, Waiting: float64(l.queue.len())}
+	if l.rule != nil {
+		s.Access, s.Processing = l.rule.stats.p99()
+	}
 	l.seen.messages, l.seen.most = 0, 0
 	return s, true
 }

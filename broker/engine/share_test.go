@@ -48,6 +48,21 @@ func (c *refusable) Refused(_ *Batch, _ *Message, _ uint16, err error) {
 	c.refused = append(c.refused, err)
 }
 
+// What a node saw of a topic has the delays of the last window.
+func TestSeenHasDelays(t *testing.T) {
+	h := testHub(t, Config{})
+	h.SetShare("t", &Share{Rate: 1000, Burst: 1})
+	to := topic(t, h, "t")
+	b := h.NewBatch()
+	b.Begin(h.now().Add(-maxStampAge))
+	b.Publish(&Message{Topic: to, Expires: mono.Never}, 0)
+	b.End()
+	h.shares["t"].stats.turn(h.now().Add(statsWindow))
+	if s, ok := h.Seen("t"); !ok || s.Processing < maxStampAge/2 || s.Access != 0 {
+		t.Errorf("seen are %+v, want %v of processing and no access", s, maxStampAge)
+	}
+}
+
 // Messages of QoS 1 go to the log and are acknowledged by it, those of QoS 0 to
 // subscribers and to other nodes, and what the log has stored to subscribers alone.
 func TestLog(t *testing.T) {

@@ -98,6 +98,13 @@ func delays(s *signal.Sketch) Delays {
 	return Delays{s.Quantile(0.5), s.Quantile(0.95), s.Quantile(0.99)}
 }
 
+// p99 returns those of the last window.
+func (s *stats) p99() (access, processing time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.access.P99, s.last.processing.P99
+}
+
 // told returns what is known, without backlog and topics.
 func (s *stats) told() Stats {
 	s.mu.Lock()

@@ -176,12 +176,14 @@ func (srv *Server) fetch(ctx context.Context, c *conn, clean bool) (present bool
 		if err := s.load(ctx, old); err != nil {
 			return failed(err)
 		}
-		srv.adopt(s, old.Writer)
 	} else if !known && p.Sessions() >= srv.limits.Sessions {
 		return false, packets.ErrQuotaExceeded
 	}
 	if s.save(time.Time{}) != nil {
 		return false, errStore
+	}
+	if old != nil { // not before, or what waits would be of a session that has just ended
+		srv.adopt(s, old.Writer)
 	}
 	c.stored.ctx, c.stored.cancel = context.WithCancel(context.Background())
 	return old != nil, nil

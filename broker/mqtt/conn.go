@@ -168,6 +168,11 @@ func (c *conn) incoming(head packets.FixedHeader, body []byte) error {
 		}
 		if head.Qos == 2 {
 			if stored, err := s.number(c, p.id, p.topic); stored || err != nil {
+				if err != nil { // it goes nowhere: sent again, it is not one that waits
+					s.mu.Lock()
+					delete(s.inbound, p.id)
+					s.mu.Unlock()
+				}
 				return err
 			}
 		}
@@ -246,10 +251,8 @@ func (s *session) begin(c *conn, head packets.FixedHeader, p *incoming) (again b
 	in, known := s.inbound[p.id]
 	same := in.sum == sum
 	switch {
-	case in.state == received:
-		if head.Qos == 2 {
-			c.ack(c.batch, packets.Pubrec, p.id, packets.CodeSuccess)
-		}
+	case in.state == received && head.Qos == 2:
+		c.ack(c.batch, packets.Pubrec, p.id, packets.CodeSuccess)
 		return true, nil
 	case in.state == withheld && same:
 		return true, nil
@@ -259,6 +262,9 @@ func (s *session) begin(c *conn, head packets.FixedHeader, p *incoming) (again b
 		return true, nil
 	case !known && !s.mayBegin(c.version, head.Qos):
 		return false, packets.ErrReceiveMaximum
+	}
+	if head.Qos == 1 { // whatever had QoS 2 under the identifier is given up
+		delete(s.numbers, p.id)
 	}
 	s.inbound[p.id] = inbound{withheld, sum}
 	return false, nil
@@ -383,7 +389,7 @@ func (c *conn) Kick(why packets.Code) {
 	c.srv.mu.Lock()
 	s := c.session // with it the version is known
 	c.srv.mu.Unlock()
-	if s != nil && s.Online() && c.version == v5 {
+	if s != nil && s.entered() && c.version == v5 {
 		c.out.Send(farewell(why, c.maxPacket))
 	}
 	c.out.Close(goodbye)
@@ -405,7 +411,7 @@ func (c *conn) finish(err error) {
 		c.srv.closed(code)
 		told := true
 		switch {
-		case c.session == nil || !c.session.Online(): // CONNACK is yet to go
+		case c.session == nil || !c.session.entered(): // CONNACK is yet to go
 			c.refuse(code)
 		case c.version == v5:
 			c.out.Send(farewell(code, c.maxPacket))

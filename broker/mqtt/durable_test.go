@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/spillgate/spillgate/broker/backplane"
 	"github.com/spillgate/spillgate/broker/engine"
@@ -298,6 +299,74 @@ func TestSkippedIsStored(t *testing.T) {
 	if err := json.Unmarshal(left.State, &in); err != nil || len(in.Under) != 1 || !in.Under[0].Released {
 		t.Errorf("when PUBREL goes, %+v is stored (%v)", in.Under, err)
 	}
+}
+
+// fits lets sessions of so many bytes be stored, -1 any, as a full disk or a cluster without a majority stores none.
+func (srv *Server) fits(t *testing.T, size int32) {
+	t.Helper()
+	js, err := jetstream.New(srv.plane.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(t.Context(), "KV_spillgate-sessions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.CachedInfo().Config
+	c.MaxMsgSize = size
+	if _, err := js.UpdateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A message of QoS 2 whose number cannot be stored is taken when the client is back and sends it again, for it waits nowhere.
+func TestNumberIsNotStored(t *testing.T) {
+	srv, addr := startStored(t)
+	s := join(t, addr, v5, "sub")
+	s.subscribe("a", 0)
+	p := join(t, addr, v5, "pub", keeps)
+	srv.fits(t, 10)
+	p.publish("a", "1", 2, 7)
+	p.closed(packets.ErrServerUnavailable)
+	srv.fits(t, -1)
+	p = again(t, srv, addr, "pub")
+	p.publish("a", "1", 2, 7, isAgain)
+	p.want(packets.Pubrec, 7)
+	s.message("a=1")
+	p.ack(packets.Pubrel, 7)
+	p.want(packets.Pubcomp, 7)
+	s.silent()
+}
+
+// A client that is not let in because its session cannot be stored sends a message that waits for its rate again when it is: that goes once.
+func TestWaitsBeyondARefusal(t *testing.T) {
+	srv, addr := startKept(t, true, engine.Limit{Filter: "slow", Rate: 0.001, Burst: 1})
+	s := join(t, addr, v5, "sub")
+	s.subscribe("slow", 0)
+	p := join(t, addr, v5, "pub", keeps)
+	p.publish("slow", "1", 1, 1)
+	p.want(packets.Puback, 1)
+	s.message("slow=1")
+	p.publish("slow", "2", 1, 2)
+	p.silent()
+	p.nc.Close()
+	srv.away(t, "pub")
+	srv.fits(t, 10)
+	p = dial(t, addr, v5)
+	p.connect("pub", keeps)
+	if got := p.read(); got.FixedHeader.Type != packets.Connack || got.ReasonCode != packets.ErrServerUnavailable.Code {
+		t.Fatalf("CONNECT was answered %+v", got)
+	}
+	srv.fits(t, -1)
+	p = again(t, srv, addr, "pub")
+	p.publish("slow", "2", 1, 2, isAgain)
+	p.silent()
+	srv.hub.SetLimits(nil) // what waits goes
+	p.want(packets.Puback, 2)
+	s.message("slow=2")
+	p.publish("slow", "last", 1, 3)
+	p.want(packets.Puback, 3)
+	s.message("slow=last")
 }
 
 // Of a client that comes and goes one delayed will waits at most, and none once it is back. It is published at once where its

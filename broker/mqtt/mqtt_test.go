@@ -558,6 +558,29 @@ func TestRetained(t *testing.T) {
 	})
 }
 
+// All retained messages come, also where they are more than may wait for the client's socket.
+func TestManyRetained(t *testing.T) {
+	_, addr := start(t, Limits{Packet: 1024, Outbound: 8 << 10})
+	p := join(t, addr, v5, "pub")
+	const n = 500
+	text := strings.Repeat(".", 200)
+	for i := range n {
+		p.publish(fmt.Sprint("r/", i), text, 1, 1, func(pk *packets.Packet) { pk.FixedHeader.Retain = true })
+		p.want(packets.Puback, 1)
+	}
+	s := join(t, addr, v5, "late")
+	s.subscribe("r/#", 0)
+	had := map[string]bool{}
+	for range n {
+		m := s.read()
+		if had[m.TopicName] || m.FixedHeader.Type != packets.Publish || string(m.Payload) != text {
+			t.Fatalf("got %+v", m)
+		}
+		had[m.TopicName] = true
+	}
+	s.silent()
+}
+
 func TestSubscriptions(t *testing.T) {
 	_, addr := start(t, Limits{Subscriptions: 4})
 	s := join(t, addr, v5, "sub")

@@ -84,8 +84,15 @@ type queued struct {
 	of     *engine.Interest // the shared subscription that it is of, where nothing is stored; nil unless it is of one
 }
 
-// Online reports whether the client is connected.
+// Online implements engine.Subscriber: the client is connected, and not as many messages wait for it as may.
 func (s *session) Online() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.online() && s.queue.n < s.srv.limits.Queue
+}
+
+// entered reports whether the client was sent CONNACK, and is connected.
+func (s *session) entered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.online()

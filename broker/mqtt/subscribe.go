@@ -75,10 +75,22 @@ func (c *conn) subscribe(pk *packets.Packet) error {
 			ids = []uint32{r.s.ID}
 		}
 		c.srv.hub.Retained(c.batch, r.as, func(m *engine.Message) {
+			c.waitForSocket()
 			c.session.deliver(c.batch, m, queued{qos: min(m.QoS, r.s.QoS), retain: true, ids: ids})
 		})
 	}
 	return nil
+}
+
+// waitForSocket writes what waits for the socket where that is much, and waits for the client to read it: there may be more retained messages
+// than may wait, and nothing else writes them as long as this goroutine has more.
+func (c *conn) waitForSocket() {
+	if !c.out.Crowded() {
+		return
+	}
+	c.batch.End()
+	c.out.Drain(c.srv.limits.Stall) // without success the client is disconnected
+	c.alive(time.Now())             // however long that took
 }
 
 // settleTime bounds how long a client waits for that: longer than NATS takes to find other leaders.

@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -48,6 +49,9 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	}
 	if !c.who.MayPublish(string(name)) {
 		return nil, packets.ErrNotAuthorized
+	}
+	if bytes.HasPrefix(name, []byte(engine.Inbox)) { // it answers a client of NATS
+		return c.srv.hub.Passing(c.maker, name)
 	}
 	t, err := c.srv.hub.TopicBy(c.maker, name)
 	if err == nil {

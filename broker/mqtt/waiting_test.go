@@ -316,3 +316,63 @@ func TestWaitsUnderAnotherQoS(t *testing.T) {
 		p.silent()
 	}
 }
+
+// A message of QoS 1 is taken, and answered, under the identifier of one of QoS 2 that its client has forgotten; and the next one of QoS 2 under
+// it is another one than that.
+func TestReceivedUnderAnotherQoS(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		_, addr := startKept(t, stored)
+		s := join(t, addr, v5, "sub")
+		s.subscribe("a", 0)
+		p := join(t, addr, v5, "pub", keeps)
+		p.publish("a", "1", 2, 7)
+		p.want(packets.Pubrec, 7)
+		s.message("a=1")
+		p.publish("a", "2", 1, 7)
+		p.want(packets.Puback, 7)
+		s.message("a=2")
+		p.publish("a", "3", 2, 7)
+		p.want(packets.Pubrec, 7)
+		s.message("a=3")
+	}
+}
+
+// A member of a shared subscription for which as many messages wait as may leaves its turn to others that have room.
+func TestSharedMemberIsFull(t *testing.T) {
+	srv, addr := start(t, Limits{Queue: 2})
+	slow := join(t, addr, v5, "slow", func(pk *packets.Packet) { pk.Properties.ReceiveMaximum = 1 })
+	slow.subscribe("$share/g/a", 1)
+	other := join(t, addr, v5, "other")
+	other.subscribe("$share/g/a", 1)
+	p := join(t, addr, v5, "pub")
+	const n, has = 20, 3 // under way, and waiting
+	for i := range n {
+		p.publish("a", string(rune('a'+i)), 1, 1)
+		p.want(packets.Puback, 1)
+	}
+	for range n - has {
+		m := other.read()
+		if m.FixedHeader.Type != packets.Publish {
+			t.Fatalf("got %+v", m)
+		}
+		other.ack(packets.Puback, m.PacketID)
+	}
+	if dropped := srv.Stats().Dropped["session_queue"]; dropped != 0 {
+		t.Errorf("%d messages are dropped", dropped)
+	}
+}
+
+// Answers to clients of NATS, each under a topic of its own, do not count as topics that the client has made.
+func TestAnswersMakeNoTopics(t *testing.T) {
+	srv, addr := start(t, Limits{Topics: 2})
+	p := join(t, addr, v5, "service")
+	for i := range 10 {
+		p.publish("_INBOX/x/"+string(rune('a'+i)), "answer", 1, 1)
+		if got := p.want(packets.Puback, 1); got.ReasonCode != 0 {
+			t.Fatalf("answer %d is refused: %#x", i, got.ReasonCode)
+		}
+	}
+	if _, err := srv.hub.Delivered([]byte("_INBOX/y")); err != nil || srv.hub.Counts().Topics != 0 {
+		t.Errorf("the hub keeps %d topics (%v)", srv.hub.Counts().Topics, err)
+	}
+}

@@ -9,13 +9,8 @@ import (
 	"github.com/spillgate/spillgate/broker/engine"
 )
 
-const (
-	// inbox begins, as topics, the subjects that clients make for replies, each of
-	// which is used once.
-	inbox = "_INBOX/"
-	// tooMany answers a request that is over the rate of its topic.
-	tooMany = headerVersion + " 429 Too Many Requests\r\n\r\n"
-)
+// tooMany answers a request that is over the rate of its topic.
+const tooMany = headerVersion + " 429 Too Many Requests\r\n\r\n"
 
 // errRights is a topic that the client may not publish to.
 var errRights = errors.New("not among the user's rights")
@@ -87,7 +82,7 @@ func (c *conn) topicOf(name []byte) (*engine.Topic, error) {
 	if !c.who.MayPublish(string(name)) {
 		return nil, errRights
 	}
-	if bytes.HasPrefix(name, []byte(inbox)) {
+	if bytes.HasPrefix(name, []byte(engine.Inbox)) {
 		return c.srv.hub.Passing(c.maker, name)
 	}
 	t, err := c.srv.hub.TopicBy(c.maker, name)

@@ -252,7 +252,7 @@ func (s *Streams) send(m *engine.Message) error {
 	msg := &client.Msg{Subject: string(subject), Data: m.Payload}
 	for p, rest, ok := nextProperty(m.Properties); ok; p, rest, ok = nextProperty(rest) {
 		switch {
-		case p.id == packets.PropResponseTopic && strings.HasPrefix(string(p.value), inbox):
+		case p.id == packets.PropResponseTopic && strings.HasPrefix(string(p.value), engine.Inbox):
 			if reply, ok := appendSubject([]byte(s.acks), p.value); ok {
 				msg.Reply = string(reply)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ const (
 	// a value there that was deleted.
 	bucketStream  = "KV_" + bucketName
 	deletedHeader = "KV-Operation"
+	// toldSubject is where a state is told, with its revision in front, by who has written it.
+	toldSubject = "spillgate.place.told"
 	// maxState is the largest packed state in bytes, enough for about a hundred thousand publishers. A change that
 	// would make the state larger is refused. A NATS server takes messages of 1 MiB unless told otherwise, headers included.
 	maxState = 1<<20 - 4096
@@ -59,17 +62,14 @@ type Placer struct {
 }
 
 // Open uses the state on the server of a connection, and makes it if there is none, with
-// so many copies at NATS servers; 0 is 1.
+// so many copies at NATS servers, or more if it has more; 0 is 1.
 func Open(ctx context.Context, nc *nats.Conn, replicas int) (*Placer, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, fmt.Errorf("place: %w", err)
 	}
-	kv, err := js.KeyValue(ctx, bucketName) // its creator set the number of copies
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucketName, Description: "topics, nodes and where publishers are",
-			History: history, Storage: jetstream.FileStorage, Replicas: max(replicas, 1)})
-	}
+	kv, err := Bucket(ctx, js, jetstream.KeyValueConfig{Bucket: bucketName, Description: "topics, nodes and where publishers are",
+		History: history, Storage: jetstream.FileStorage, Replicas: max(replicas, 1)})
 	if err != nil {
 		return nil, fmt.Errorf("place: the state in JetStream (is it on at %s?): %w", nc.ConnectedUrlRedacted(), err)
 	}
@@ -96,22 +96,45 @@ func (p *Placer) Load(ctx context.Context) (*State, uint64, error) {
 // Watch sends the state whenever it has changed, and first as it is, until ctx ends. Of
 // several that nobody took yet only the last is sent. to has room for one.
 func (p *Placer) Watch(ctx context.Context, to chan *State, log *slog.Logger) {
-	follow.Stream{JS: p.js, Name: bucketStream, Log: log}.Follow(ctx, 0, func(all []follow.Message) {
-		last := all[len(all)-1]
-		if last.Left > 0 || last.Headers().Get(deletedHeader) != "" { // a later one comes, or there is none
+	var mu sync.Mutex
+	newest := uint64(0)
+	take := func(revision uint64, data []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if revision <= newest {
 			return
 		}
+		newest = revision
 		s := &State{}
-		if err := unpack(last.Data(), s); err != nil {
-			log.Warn("the state cannot be read", "revision", last.Position, "error", err)
+		if err := unpack(data, s); err != nil {
+			log.Warn("the state cannot be read", "revision", revision, "error", err)
 			return
 		}
 		select {
 		case <-to:
 		default:
 		}
-		to <- s // this is the only sender
+		to <- s // nobody else sends meanwhile
+	}
+	told, err := p.js.Conn().Subscribe(toldSubject, func(m *nats.Msg) {
+		if revision, n := binary.Uvarint(m.Data); n > 0 {
+			take(revision, m.Data[n:])
+		}
 	})
+	if err == nil { // else the stream tells it, somewhat later at times
+		defer func() { _ = told.Unsubscribe() }()
+	}
+	follow.Stream{JS: p.js, Name: bucketStream, Log: log}.Follow(ctx, 0, func(all []follow.Message) {
+		last := all[len(all)-1]
+		if last.Left == 0 && last.Headers().Get(deletedHeader) == "" { // else a later one comes, or there is none
+			take(last.Position, last.Data())
+		}
+	})
+}
+
+// tell tells those that watch of a state that was written: who reads the stream through a server that has just died learns of it seconds later.
+func (p *Placer) tell(revision uint64, data []byte) {
+	_ = p.js.Conn().Publish(toldSubject, append(binary.AppendUvarint(nil, revision), data...)) // the stream tells it, too
 }
 
 // Update changes the state: it loads it, lets change change it, and writes it if no other placer did meanwhile,
@@ -160,16 +183,20 @@ func (p *Placer) write(ctx context.Context, s *State, revision uint64) error {
 		return fmt.Errorf("it would be %d bytes, expected at most %d: remove topics or publishers, or use another cluster", len(data), maxState)
 	}
 	for unanswered := false; ; unanswered = true {
+		var written uint64
 		once, cancel := context.WithTimeout(ctx, tryTime)
 		if revision == 0 {
-			_, err = p.kv.Create(once, key, data)
+			written, err = p.kv.Create(once, key, data)
 		} else {
-			_, err = p.kv.Update(once, key, data, revision)
+			written, err = p.kv.Update(once, key, data, revision)
 		}
 		cancel()
 		switch {
+		case err == nil:
+			p.tell(written, data)
+			return nil
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // again: it is written once, by its revision
-		case err != nil && unanswered && p.wrote(ctx, data, revision):
+		case unanswered && p.wrote(ctx, data, revision):
 			return nil
 		default:
 			return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -72,6 +73,41 @@ func TestTwoPlacers(t *testing.T) {
 	sound(t, s)
 	if len(s.Topics["t0"].Publishers) != 20 || len(s.Topics["t1"].Publishers) != 20 || revision < 41 {
 		t.Errorf("%d and %d publishers at revision %d: changes were lost", len(s.Topics["t0"].Publishers), len(s.Topics["t1"].Publishers), revision)
+	}
+}
+
+// blind is a JetStream through which no stream is read.
+type blind struct{ jetstream.JetStream }
+
+func (blind) CreateConsumer(ctx context.Context, _ string, _ jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Whoever cannot read the stream, since the server that it reads from has died, is told what is written by who writes it.
+func TestTold(t *testing.T) {
+	a, b := two(t)
+	b.js = blind{b.js}
+	ctx, cancel := context.WithCancel(t.Context())
+	states := make(chan *State, 1)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() { b.Watch(ctx, states, slog.New(slog.DiscardHandler)) })
+	for i := 0; ; i++ {
+		_, err := a.Update(t.Context(), func(s *State) error { return s.SetNode("n", Node{Address: "h:1", Capacity: float64(1 + i)}) })
+		must(t, err)
+		select {
+		case s := <-states:
+			if s.Nodes["n"].Capacity < 1 {
+				t.Errorf("the state is %+v", s)
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		if i == 1000 {
+			t.Fatal("nothing is told")
+		}
 	}
 }
 

@@ -24,7 +24,7 @@
 // its floor after three steps, one that hears no leader after two windows.
 //
 // The leader also moves publishers: a few at a time from a node whose processing misses a topic's objective
-// (placement.Migration), and all of them from a node that is connected nowhere, or was silent for half a window.
+// (placement.Migration), and all of them from a node that is about to end (Node.Leave), is connected nowhere, or was silent for half a window.
 //
 // What this package does not do: it makes no other decision about places; package place does.
 package share

@@ -75,10 +75,7 @@ func (l *leader) open(ctx context.Context, n *Node) (err error) {
 	if err != nil {
 		return fmt.Errorf("share: %w", err)
 	}
-	l.kv, err = js.KeyValue(ctx, leaderBucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		l.kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: leaderBucket, Storage: jetstream.FileStorage, Replicas: max(n.cfg.Replicas, 1)})
-	}
+	l.kv, err = place.Bucket(ctx, js, jetstream.KeyValueConfig{Bucket: leaderBucket, Storage: jetstream.FileStorage, Replicas: max(n.cfg.Replicas, 1)})
 	if err != nil {
 		return fmt.Errorf("share: who leads: %w", err)
 	}
@@ -141,6 +138,12 @@ func (l *leader) campaign(ctx context.Context) {
 		case <-time.After(l.stepTime()):
 		}
 	}
+	if revision > 0 && l.n.leaving() { // another one need not wait until this one has not renewed the key for long
+		l.end()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.lookTime())
+		defer cancel()
+		_ = l.kv.Delete(last, leaderKey, jetstream.LastRevision(revision))
+	}
 }
 
 // begin notes a new term, which was asked for at an instant, after that of another node.
@@ -193,6 +196,7 @@ func (l *leader) reported(now mono.Time, data []byte) {
 	l.reports[r.Node], l.heard[r.Node] = r, now
 	delete(l.absent, r.Node)
 	l.mover.reported(r)
+	l.soon = l.soon || r.Leaving
 	for _, o := range r.Topics {
 		l.soon = l.soon || o.Fresh && o.Span == 0
 		s := l.topics[o.Topic]

@@ -108,11 +108,11 @@ func (m *mover) step(now mono.Time, s *place.State) {
 	}
 }
 
-// silent notes nodes that have not reported for long, and those that do again.
+// silent notes nodes that have not reported for long, or are about to end, and those that do again.
 func (m *mover) silent(now mono.Time, s *place.State) {
 	for _, node := range slices.Sorted(maps.Keys(s.Nodes)) {
 		last := max(m.l.heard[node], m.began)
-		down := now.Sub(last) > silentSteps*m.l.stepTime() || m.l.dead(now, node)
+		down := now.Sub(last) > silentSteps*m.l.stepTime() || m.l.dead(now, node) || m.leaves(node, s)
 		if !down && m.l.heard[node] == 0 { // it has had no time to say something
 			continue
 		}
@@ -122,6 +122,19 @@ func (m *mover) silent(now mono.Time, s *place.State) {
 			m.waiting[node] = m.ask(&change{what: fmt.Sprintf("node %s, down: %v", node, down), apply: func(s *place.State) error { return s.SetDown(node, down) }})
 		}
 	}
+}
+
+// leaves reports whether a node is about to end, and there is another one for what it holds.
+func (m *mover) leaves(node string, s *place.State) bool {
+	if !m.l.reports[node].Leaving {
+		return false
+	}
+	for name, other := range s.Nodes {
+		if name != node && !other.Down && !other.Draining {
+			return true
+		}
+	}
+	return false
 }
 
 // window judges what nodes measured in the window that is over.

@@ -27,7 +27,6 @@ import (
 type Hub interface {
 	SetShare(topic string, s *engine.Share)
 	Seen(topic string) (engine.Seen, bool)
-	Stats() []engine.Stats
 }
 
 // Config describes a Node. Zero fields take the default.
@@ -80,6 +79,7 @@ type Node struct {
 	asking  chan ask
 	again   bool // some are to be asked for that were not placed
 	backed  bool // as expire saw it last
+	leaves  bool // it is about to end
 }
 
 // held is what this node has of a topic.
@@ -375,12 +375,8 @@ func over(lease *engine.Lease, now mono.Time) bool {
 
 // report tells the leader what this node saw and obeys.
 func (n *Node) report(now mono.Time) {
-	delays := map[string]engine.Stats{}
-	for _, s := range n.hub.Stats() {
-		delays[s.Limit.Filter] = s
-	}
 	n.mu.Lock()
-	r := report{Node: n.cfg.Node, Process: n.process, At: now, Term: n.term}
+	r := report{Node: n.cfg.Node, Process: n.process, At: now, Term: n.term, Leaving: n.leaves}
 	for topic, h := range n.shares {
 		o := obeyed{Topic: topic, Rate: h.bucket.Rate, Burst: h.bucket.Burst, Version: h.version, Left: max(h.expires.Sub(now), 0), Fresh: h.fresh}
 		if h.bucket.Rate > 0 && !h.leaving {
@@ -390,7 +386,7 @@ func (n *Node) report(now mono.Time) {
 				o.Span = now.Sub(h.told)
 			}
 			h.told = now
-			o.Access, o.Processing = delays[topic].Access.P99.Seconds(), delays[topic].Processing.P99.Seconds()
+			o.Access, o.Processing = seen.Access.Seconds(), seen.Processing.Seconds()
 		}
 		r.Topics = append(r.Topics, o)
 	}
@@ -403,6 +399,41 @@ func (n *Node) report(now mono.Time) {
 		n.log.Debug("no report", "error", err)
 	}
 }
+
+// Leave has other nodes hold what this one holds, which is about to end, so that nobody waits until it counts as dead. It returns when they do, at
+// once if there are none, or when ctx ends. Messages that come here meanwhile are sent on.
+func (n *Node) Leave(ctx context.Context) {
+	n.mu.Lock()
+	n.leaves = true
+	n.mu.Unlock()
+	n.report(live.Now())
+	for n.holds() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(n.cfg.Window / steps / 100):
+		}
+	}
+}
+
+// holds reports whether this node has parts of buckets that others could have.
+func (n *Node) holds() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	others := false
+	for name, other := range n.state.Nodes {
+		others = others || name != n.cfg.Node && !other.Down && !other.Draining
+	}
+	for _, h := range n.shares {
+		if others && h.bucket.Rate > 0 && !h.leaving {
+			return true
+		}
+	}
+	return false
+}
+
+// leaving reports whether Leave was called.
+func (n *Node) leaving() bool { n.mu.Lock(); defer n.mu.Unlock(); return n.leaves }
 
 // Topics returns a number that changes when other topics are placed: what Publishes did
 // not care for it may care for then.

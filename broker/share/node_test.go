@@ -47,19 +47,12 @@ func (h *fakeHub) SetShare(topic string, s *engine.Share) {
 
 func (h *fakeHub) Seen(string) (engine.Seen, bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return engine.Seen{Messages: h.messages, Backlog: 1 + h.messages, Waiting: h.waiting}, true
-}
-
-func (h *fakeHub) Stats() []engine.Stats {
-	h.mu.Lock()
-	p99 := h.p99
+	seen, p99 := engine.Seen{Messages: h.messages, Backlog: 1 + h.messages, Waiting: h.waiting}, h.p99
 	h.mu.Unlock()
-	stats := []engine.Stats{{Limit: engine.Limit{Filter: "t"}}}
 	if p99 != nil {
-		stats[0].Processing.P99 = p99()
+		seen.Processing = p99()
 	}
-	return stats
+	return seen, true
 }
 
 func (h *fakeHub) sends(n float64) {
@@ -218,6 +211,44 @@ func TestShares(t *testing.T) {
 	})
 	b.silence(0)
 	b.await("the other has the rest", whole, func() bool { return b.hubs[1].share("t").Rate > 0.9*whole.Rate })
+}
+
+// A node that is about to end leaves what it holds to others while it still says and hears all that nodes do, and its lead as it ends.
+func TestLeave(t *testing.T) {
+	b := start(t, 2)
+	whole := engine.Share{Rate: 1500, Burst: 100}
+	b.update(func(s *place.State) error {
+		err := s.SetTopic("t", place.Limits{Rate: whole.Rate, Burst: whole.Burst, Objective: 1, Each: 100})
+		for i := range 4 { // one node has room for
+			err = errors.Join(err, s.Join("t", place.Join{Publisher: fmt.Sprint("p", i)}))
+		}
+		return err
+	})
+	b.run(0)
+	b.run(1)
+	_, publishers := b.at()
+	home := 0
+	if publishers[name(1)] > 0 {
+		home = 1
+	}
+	other := 1 - home
+	b.await("the bucket is at one node", whole, func() bool { return b.hubs[home].share("t").Rate > .9*whole.Rate })
+	b.nodes[home].Leave(t.Context())
+	if s, _ := b.at(); b.hubs[home].share("t").Rate > 0 || !s.Nodes[name(home)].Down {
+		t.Errorf("it has %v still, and is down: %v", b.hubs[home].share("t"), s.Nodes[name(home)].Down)
+	}
+	b.await("the bucket is at the other one", whole, func() bool { return b.hubs[other].share("t").Rate > .9*whole.Rate })
+	b.nodes[other].Leave(t.Context()) // to nobody
+	time.Sleep(3 * window / steps)
+	if b.hubs[other].share("t").Rate < .9*whole.Rate {
+		t.Errorf("the last node has %v", b.hubs[other].share("t"))
+	}
+	for i, n := range b.nodes {
+		b.stops[i]()
+		if e, err := n.leader.kv.Get(t.Context(), leaderKey); err == nil && string(e.Value()) == name(i) {
+			t.Errorf("%s has ended, and leads", name(i))
+		}
+	}
 }
 
 // trust has a node that hears nobody backed for good.

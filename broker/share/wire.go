@@ -25,8 +25,10 @@ type report struct {
 	Process uint64    `json:"process,omitempty"`
 	At      mono.Time `json:"at,omitempty"`
 	// Term is the latest that the node has heard of.
-	Term   uint64   `json:"term"`
-	Topics []obeyed `json:"topics"`
+	Term uint64 `json:"term"`
+	// Leaving says that the node is about to end: others are to hold what it holds.
+	Leaving bool     `json:"leaving,omitempty"`
+	Topics  []obeyed `json:"topics"`
 }
 
 // obeyed is what a node does with a topic.
