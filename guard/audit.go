@@ -20,6 +20,7 @@ type Audit struct {
 	log    *slog.Logger
 	failed bool
 	gaps   uint64 // writes that failed
+	begun  uint64 // how often it has begun anew: after a gap, or in another file
 }
 
 // NewAudit returns an audit that appends to w. When w fails, log says so once, and the
@@ -29,14 +30,29 @@ func NewAudit(w io.Writer, log *slog.Logger) *Audit { return &Audit{to: audit.Ne
 
 // write appends whole lines.
 func (a *Audit) write(lines []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.append(lines)
+}
+
+// goOn appends what cannot be computed without what was written before, unless the log has begun anew since.
+func (a *Audit) goOn(begun uint64, lines []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if begun == a.begun {
+		a.append(lines)
+	}
+}
+
+// append appends whole lines. The lock is held.
+func (a *Audit) append(lines []byte) {
 	if len(lines) == 0 {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	err := a.to.Append(lines)
 	if err != nil {
 		a.gaps++
+		a.begun++
 	}
 	if failed := err != nil; failed != a.failed {
 		if a.failed = failed; failed {
@@ -47,11 +63,19 @@ func (a *Audit) write(lines []byte) {
 	}
 }
 
-// lost returns how many writes have failed.
-func (a *Audit) lost() uint64 {
+// move has the log go on in w, where every engine begins it anew.
+func (a *Audit) move(w io.Writer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.gaps
+	a.to = audit.NewLines(w)
+	a.begun++
+}
+
+// beginnings returns how often the log has begun anew.
+func (a *Audit) beginnings() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun
 }
 
 // engine is a culprit engine whose decisions are written to the audit log, if there is one.
@@ -63,20 +87,18 @@ type engine interface {
 // recorded writes down what an engine decides.
 type recorded struct {
 	*audit.Recorder
-	to   *Audit
-	gaps uint64 // of the log, when it began to write or began anew
+	to    *Audit
+	begun uint64 // of the log, when it began to write or began anew
 }
 
 // Observe implements engine.
 func (r *recorded) Observe(s *culprit.Sample) *culprit.Decision {
-	if lost := r.to.lost(); lost != r.gaps {
-		r.gaps = lost
-		r.to.write(r.Begin())
+	if begun := r.to.beginnings(); begun != r.begun {
+		r.begun = begun
+		r.to.goOn(begun, r.Begin())
 	}
 	d, lines := r.Recorder.Observe(s)
-	if r.to.lost() == r.gaps { // else nothing could be computed from them: the beginning was not written
-		r.to.write(lines)
-	}
+	r.to.goOn(r.begun, lines)
 	return d
 }
 
@@ -96,7 +118,7 @@ func (a *Audit) engine(server string, cfg culprit.Config) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &recorded{Recorder: r, to: a, gaps: a.lost()}
+	one := &recorded{Recorder: r, to: a, begun: a.beginnings()}
 	a.write(r.Begin())
 	return one, nil
 }

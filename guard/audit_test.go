@@ -134,6 +134,54 @@ func TestNoLinesBeforeTheirBeginning(t *testing.T) {
 	}
 }
 
+// TestALogThatIsMovedGoesOn: what is decided once the log is opened again is in the next file, which can be computed again without the one before, also in
+// the middle of an incident.
+func TestALogThatIsMovedGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	set, err := NewSet(SetConfig{Audit: path, Servers: []Config{{Name: "one", URL: "postgres://u@h/one", Objective: 500 * time.Millisecond},
+		{Name: "two", URL: "postgres://u@h/two", Objective: 500 * time.Millisecond}}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	incident(func(i int, s *culprit.Sample) {
+		if i == 108 {
+			if err := os.Rename(path, path+".1"); err != nil {
+				t.Fatal(err)
+			}
+			set.Reopen()
+		}
+		for _, g := range set.guards {
+			g.engine.Observe(s)
+		}
+	})
+	set.close()
+	for _, name := range []string{path + ".1", path} {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := map[string]int{}
+		err = audit.Replay(f, func(l *audit.Look) error {
+			if looks[l.Source]++; !l.Same() {
+				t.Errorf("%s, line %d is computed as\n%s, the log has\n%s", name, l.Line, l.Replayed, l.Logged)
+			}
+			return nil
+		})
+		_ = f.Close()
+		if err != nil || looks["one"] < 2 || looks["two"] != looks["one"] {
+			t.Errorf("%s: %v decisions, %v", name, looks, err)
+		}
+	}
+	set.Reopen() // after its end: nothing
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	set.Reopen()
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a set that has ended made its log anew")
+	}
+}
+
 // TestALogGoesOnAfterACrash: what the next process appends is not lost with the line that was cut off.
 func TestALogGoesOnAfterACrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")

@@ -27,8 +27,10 @@ const (
 	// shortestPause and longestPause bound the time between two tries to connect.
 	shortestPause, longestPause = 100 * time.Millisecond, 30 * time.Second
 	// shortestPeriod is the least time from one look to the next when a decision asks for one
-	// soon. It is no shorter than the look took, or a server in trouble would do nothing else.
+	// soon. It is no shorter than the look took, or a server in trouble would do nothing else, and while nothing is
+	// wrong for sure it is restful times as long.
 	shortestPeriod = 20 * time.Millisecond
+	restful        = 4
 	// longestLate is for how long a server may answer no look in time before its source is opened anew: a
 	// few times as long as an answer may take. What was learned of its tasks is lost then.
 	longestLate = 10 * time.Second
@@ -198,21 +200,44 @@ func (g *Guard) arm(mode culprit.Mode) (err error) {
 // Disarm makes the guard monitor until its process ends.
 func (g *Guard) Disarm() { g.disarmed.Store(true) }
 
+// latest returns the newest configuration, which the next look takes: there is none while the server cannot be seen.
+func (g *Guard) latest() *Config {
+	if c := g.next.Load(); c != nil {
+		return c
+	}
+	return &g.cfg
+}
+
 // wanted returns the mode of this moment, and why it is not the configured one.
 func (g *Guard) wanted() (culprit.Mode, string) {
-	if g.cfg.Mode != culprit.Enforce {
-		return g.cfg.Mode, ""
+	c := g.latest()
+	if c.Mode != culprit.Enforce {
+		return c.Mode, ""
 	}
 	if g.disarmed.Load() {
 		return culprit.Monitor, "disarmed through the admin address"
 	}
-	if g.cfg.KillSwitch != "" {
+	if c.KillSwitch != "" {
 		// What cannot be looked at may be there.
-		if _, err := os.Lstat(g.cfg.KillSwitch); err == nil || !errors.Is(err, os.ErrNotExist) {
-			return culprit.Monitor, "the kill switch " + g.cfg.KillSwitch + " is there"
+		if _, err := os.Lstat(c.KillSwitch); err == nil || !errors.Is(err, os.ErrNotExist) {
+			return culprit.Monitor, "the kill switch " + c.KillSwitch + " is there"
 		}
 	}
-	return g.cfg.Mode, ""
+	return c.Mode, ""
+}
+
+// forbidden returns why the configuration of this moment forbids an action that was decided on a look, nil if it does not.
+func (g *Guard) forbidden(look *track.Look, a culprit.Action) error {
+	if mode, why := g.wanted(); mode != culprit.Enforce {
+		return errors.New(cmp.Or(why, "the mode is "+mode.String()+" since the look began"))
+	}
+	if c := g.next.Load(); c != nil {
+		c.Rules.apply(look)
+		if i := index(look, a.Task); i >= 0 && look.Sample.Tasks[i].Barred != culprit.NotBarred {
+			return errors.New("the rules forbid it since the look began")
+		}
+	}
+	return nil
 }
 
 // Run watches until ctx ends. It returns nil then.
@@ -306,6 +331,9 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 	if decision.Soon == 0 {
 		return 0, nil
 	}
+	if decision.State <= culprit.Normal {
+		took *= restful
+	}
 	return max(decision.Soon, shortestPeriod, took), nil
 }
 
@@ -329,11 +357,8 @@ func (g *Guard) current() error {
 // act carries an action out. The error is that of a connection that is gone; what a server refuses
 // is only told.
 func (g *Guard) act(ctx context.Context, source Source, look *track.Look, a culprit.Action) error {
-	var done bool
-	var err error
-	if mode, why := g.wanted(); mode != culprit.Enforce { // since the look began
-		err = errors.New(why)
-	} else {
+	done, err := false, g.forbidden(look, a)
+	if err == nil {
 		done, err = source.Act(ctx, g.ids.own(a.Task), a.Step)
 	}
 	g.acted(look, a, done, err)

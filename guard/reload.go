@@ -8,7 +8,7 @@ import (
 
 // Reload has the guards of a running set take what another configuration says of rules, mode,
 // caps, minimum ages, kill switches and texts, all of it or nothing; what they have learned
-// stays. Each takes it with its next look, before that decides. It returns the keys whose change needs a restart.
+// stays. Each takes it with its next look, before that decides; a mode or a rule that forbids counts at once. It returns the keys whose change needs a restart.
 func (s *Set) Reload(cfg SetConfig) (ignored []string, err error) {
 	var errs []error
 	for _, m := range cfg.Check() {
@@ -58,12 +58,12 @@ func (g *Guard) reload(c, was Config) (ignored []string) {
 
 // takeNext takes the configuration of the last reload, and reports false if there is none.
 func (g *Guard) takeNext() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	c := g.next.Swap(nil)
 	if c == nil {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.cfg = *c
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,5 +102,51 @@ func TestReload(t *testing.T) {
 	})
 	if _, err := change(func(c *SetConfig) { c.Servers[0].Name = "other" }); err != nil {
 		t.Error(err)
+	}
+}
+
+// A configuration that forbids counts at once: while the server cannot be seen, and for what was decided on a look that began before it.
+func TestReloadThatForbids(t *testing.T) {
+	cfg := SetConfig{Servers: []Config{{Name: "db", URL: "postgres://u@h/d", Objective: 50 * time.Millisecond, Mode: culprit.Enforce}}}
+	with := func(f func(c *Config)) SetConfig {
+		next := SetConfig{Servers: slices.Clone(cfg.Servers)}
+		f(&next.Servers[0])
+		return next
+	}
+	for name, tt := range map[string]struct {
+		next SetConfig
+		mode string
+		done int
+	}{
+		"as before": {cfg, "enforce", 1},
+		"monitor":   {with(func(c *Config) { c.Mode = culprit.Monitor }), "monitor", 0},
+		"deny":      {with(func(c *Config) { c.Rules.Deny = []Rule{{User: "app"}} }), "enforce", 0},
+		"switch":    {with(func(c *Config) { c.KillSwitch = t.TempDir() }), "monitor (the kill switch ", 0},
+	} {
+		set, err := NewSet(cfg, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := set.guards[0]
+		server := &stage{tracker: track.New([]culprit.Resource{{Name: "lock", Kind: culprit.Lock}})}
+		server.seized.Store(true)
+		look, err := server.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.keeps = []keeping{{kind: 7, until: time.Now().Add(time.Hour)}}
+		if _, err := set.Reload(tt.next); err != nil {
+			t.Fatal(err)
+		}
+		if s := g.Status(); !strings.HasPrefix(s.Mode, tt.mode) || (len(s.KeptOut) > 0) != (tt.mode == "enforce") {
+			t.Errorf("%s: mode %q, kept out %v, before any look", name, s.Mode, s.KeptOut)
+		}
+		if err := g.act(t.Context(), server, look, culprit.Action{Task: look.Sample.Tasks[0].ID, Step: culprit.Session}); err != nil {
+			t.Error(err)
+		}
+		s := g.Status()
+		if len(s.Cancels) != 1 || (s.Cancels[0].Error == "") != (tt.done == 1) || server.seized.Load() != (tt.done == 0) {
+			t.Errorf("%s: %+v, the server is still seized: %v", name, s.Cancels, server.seized.Load())
+		}
 	}
 }

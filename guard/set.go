@@ -8,11 +8,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
-	"github.com/spillgate/spillgate/internal/culprit"
 	record "github.com/spillgate/spillgate/internal/culprit/audit"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -71,8 +69,11 @@ type Set struct {
 	cfg     SetConfig
 	log     *slog.Logger
 	guards  []*Guard
-	file    *os.File
 	metrics *telemetry.Telemetry
+
+	mu    sync.Mutex
+	file  *os.File // of audit, nil: there is none, or the set has ended
+	audit *Audit
 }
 
 // NewSet makes the guards, opens the audit log and connects to nothing yet.
@@ -85,25 +86,23 @@ func NewSet(cfg SetConfig, log *slog.Logger) (*Set, error) {
 		return nil, errors.Join(errs...)
 	}
 	s := &Set{cfg: cfg, log: log}
-	var audit *Audit
 	if cfg.Audit != "" {
 		var err error
 		if s.file, err = record.Append(cfg.Audit, record.Mode); err != nil {
 			return nil, fmt.Errorf("guard: the audit log: %w", err)
 		}
-		audit = NewAudit(s.file, log)
+		s.audit = NewAudit(s.file, log)
 	}
-	err := s.make(audit)
-	if err != nil {
+	if err := s.make(); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Set) make(audit *Audit) (err error) {
+func (s *Set) make() (err error) {
 	for _, c := range s.cfg.Servers {
-		g, err := New(c, s.log, audit)
+		g, err := New(c, s.log, s.audit)
 		if err != nil {
 			return err
 		}
@@ -115,9 +114,31 @@ func (s *Set) make(audit *Audit) (err error) {
 	return watchMetrics(s.metrics.Meter(), s.guards)
 }
 
+// Reopen opens the audit log again, which may have been moved away, and has what is decided from now on written there. If it cannot, the log goes on
+// where it was.
+func (s *Set) Reopen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return
+	}
+	file, err := record.Append(s.cfg.Audit, record.Mode)
+	if err != nil {
+		s.log.Error("the audit log cannot be opened again", slog.Any("error", err))
+		return
+	}
+	s.audit.move(file)
+	_ = s.file.Close()
+	s.file = file
+	s.log.Info("the audit log was opened again", slog.String("file", s.cfg.Audit))
+}
+
 func (s *Set) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.file != nil {
 		_ = s.file.Close()
+		s.file = nil
 	}
 	if s.metrics != nil {
 		_ = s.metrics.Shutdown(context.Background())
@@ -192,13 +213,4 @@ func (s *Set) Status() (all []Status) {
 		all = append(all, g.Status())
 	}
 	return all
-}
-
-// Enforces reports whether one of the guards is to cancel.
-func (s *Set) Enforces() bool {
-	return slices.ContainsFunc(s.guards, func(g *Guard) bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.cfg.Mode == culprit.Enforce
-	})
 }

@@ -46,7 +46,7 @@ func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 	}
 	cfg.Listen, cfg.Admin, cfg.Egress, cfg.Limits = old.Listen, old.Admin, old.Egress, old.Limits
 	for _, u := range p.state.Load().upstreams {
-		u.audit.close() // the next line opens it again
+		u.gate.RenewAudit(u.audit.close) // the next line opens it again
 	}
 	if err := p.applyLocked(cfg); err != nil {
 		return nil, err

@@ -41,8 +41,8 @@ changes, backups and maintenance are never cancelled unless --allow names them. 
 the file of --kill-switch exists, nothing is cancelled.
 
 A changed configuration file is read within about a second, or on SIGHUP: rules, mode,
-caps and kill switch change, and what was learned stays. Without a file SIGHUP changes
-nothing.
+caps and kill switch change, and what was learned stays. SIGHUP opens the file of --audit
+again, so that it can be rotated; without a configuration file it changes nothing else.
 
 --print-setup prints the statements that create a role with the least rights, or what else
 the server needs. The guard
@@ -102,6 +102,9 @@ func runGuard(cmd *cobra.Command, f guardFlags, urls []string) error {
 		}
 		return set.Reload(*next.Guard)
 	}}
+	if file.Guard.Audit != "" {
+		running.reopen = set.Reopen
+	}
 	return running.run(cmd.Context(), set.Run)
 }
 

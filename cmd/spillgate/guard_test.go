@@ -59,13 +59,24 @@ func TestGuardHangup(t *testing.T) {
 	}
 }
 
-// Without a file there is nothing to read: SIGHUP is told, and the guard goes on.
+// Without a file there is nothing to read: SIGHUP is told, and the guard goes on. It opens its audit log again.
 func TestGuardHangupWithoutFile(t *testing.T) {
+	hangUp(t, "SIGHUP is ignored")
+	audit := filepath.Join(t.TempDir(), "audit.jsonl")
+	hangUp(t, "the audit log was opened again", "--audit", audit)
+	if text, err := os.ReadFile(audit); err != nil || !strings.Contains(string(text), `"config":{`) {
+		t.Errorf("the audit log is %q, %v", text, err)
+	}
+}
+
+// hangUp runs a guard with further arguments, sends it SIGHUP and waits for what it says.
+func hangUp(t *testing.T, says string, args ...string) {
+	t.Helper()
 	var log lockedBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan int, 1)
 	go func() {
-		done <- run(ctx, subcommands(), []string{"guard", "--slo", "100ms", "postgres://u@127.0.0.1:1/d"}, io.Discard, &log)
+		done <- run(ctx, subcommands(), append([]string{"guard", "--slo", "100ms", "postgres://u@127.0.0.1:1/d"}, args...), io.Discard, &log)
 	}()
 	await := func(want string) {
 		t.Helper()
@@ -83,7 +94,7 @@ func TestGuardHangupWithoutFile(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	await("SIGHUP is ignored")
+	await(says)
 	cancel()
 	if code := <-done; code != 0 {
 		t.Errorf("exit code %d, expected 0", code)

@@ -80,6 +80,8 @@ type serving struct {
 	// reload takes what a changed file says, all of it or nothing, and returns the keys
 	// that need a restart.
 	reload func(*config.File) (ignored []string, err error)
+	// reopen, if not nil, opens a log again that may have been moved away: on SIGHUP, and when the file changes.
+	reopen func()
 	// hurry, if not nil, ends the way out at once.
 	hurry func()
 }
@@ -112,13 +114,17 @@ func (s *serving) run(ctx context.Context, run func(context.Context) error) erro
 	return err
 }
 
-// ignore says of each SIGHUP that there is nothing to read, until ctx ends.
+// ignore says of each SIGHUP that there is nothing to read, unless there is something to open again, until ctx ends.
 func (s *serving) ignore(ctx context.Context, hangup <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangup:
+			if s.reopen != nil {
+				s.reopen()
+				continue
+			}
 			s.log.Warn("SIGHUP is ignored: there is no configuration file to read, expected --config FILE")
 		}
 	}
@@ -139,6 +145,9 @@ func (s *serving) again(leave func(), ended <-chan struct{}) {
 
 // take takes a changed file, or says why it does not: all of it or nothing.
 func (s *serving) take(next *config.File, err error) {
+	if s.reopen != nil {
+		s.reopen()
+	}
 	var ignored []string
 	if err == nil {
 		ignored, err = s.reload(next)

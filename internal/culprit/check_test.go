@@ -94,7 +94,7 @@ func TestSampleCheck(t *testing.T) {
 // A state that another release made is told from one that is damaged: a log of decisions may be older than the program that reads it.
 func TestRestoreNamesVersions(t *testing.T) {
 	e, _ := crowded(t, 2, 1)
-	for version, state := range map[string][]byte{"of version 10, expected 11": {20}, "damaged": {2 * stateVersion}} {
+	for version, state := range map[string][]byte{"of version 11, expected 12": {22}, "damaged": {2 * stateVersion}} {
 		if err := e.Restore(state); err == nil || !strings.Contains(err.Error(), version) {
 			t.Errorf("%v, expected one that says %s", err, version)
 		}

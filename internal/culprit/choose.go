@@ -304,7 +304,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 		if n := e.fellows(v, c); n > 0 {
 			c.common = e.kindWaits(v, c, n)
 		}
-		if c.why == WhyNot && !c.common && !c.dam && !e.demand(v, c) && e.stays(v, c) {
+		if c.why == WhyNot && !alike(v, c) && !c.dam && !e.demand(v, c) && e.stays(v, c) {
 			group += c.score
 			e.together[c.resource] += c.score
 		}
@@ -317,7 +317,7 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 			continue
 		}
 		several := e.together[c.resource] >= e.cfg.Clear || !clear && group >= e.cfg.Clear
-		together := !c.common && !c.dam && (falling && several || e.limited(v.s.Tasks[c.task].Kind) || e.oneKind(v, c))
+		together := !alike(v, c) && !c.dam && (falling && several || e.limited(v.s.Tasks[c.task].Kind) || e.oneKind(v, c))
 		if c.score < e.cfg.Clear && !together {
 			c.why = Unclear
 			continue
@@ -330,8 +330,12 @@ func (e *Engine) pick(v *view, falling bool) (best int, several bool) {
 		return best, false
 	}
 	c := &e.found[best] // two that share the blame evenly are several, too
-	return best, c.score < e.cfg.Clear || c.score == e.cfg.Clear && !c.common && !c.dam && group > c.score
+	return best, c.score < e.cfg.Clear || c.score == e.cfg.Clear && !alike(v, c) && !c.dam && group > c.score
 }
+
+// alike reports whether c does what its victims do. One that is idle does nothing, whatever it did last: however many there are, they are
+// no demand.
+func alike(v *view, c *contender) bool { return c.common && !v.s.Tasks[c.task].Idle }
 
 // stays reports whether c is no demand as far as that is known. Before anything is known of normal times, those that come and go are
 // taken for demand.

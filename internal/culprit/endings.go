@@ -7,7 +7,7 @@ import (
 )
 
 // endings remember, by kind, for how long tasks held a lock or a slot at most that then let go by
-// themselves. They are learned at every look, also while the objective is missed: where something
+// themselves, without the time for which they waited for another. They are learned at every look, also while the objective is missed: where something
 // else slows all tasks of a kind down, each of them holds for long what the next waits for, and
 // cancelling one gains no more than its turn.
 type endings [seenKinds]ending
@@ -82,10 +82,15 @@ func (e *Engine) ended() {
 		if kind != Lock && kind != Queue {
 			continue
 		}
-		whole, name := k.amount, e.before.kinds[k.task]
+		whole, name := k.own, e.before.kinds[k.task]
 		cancelled := e.stepTaken(e.before.ids[k.task]) != NoStep
-		if cancelled {
-			whole *= 2
+		switch {
+		case cancelled && k.idle: // those that do something may be as fast as ever
+			whole = min(k.amount, e.cfg.MinAge.Seconds())
+		case cancelled:
+			whole = 2 * k.amount
+		case whole < 0: // it left while it waited, and did not show for how long it would have held
+			continue
 		}
 		e.endings.add(name, whole, v.s.At)
 		if one := &e.endings[placeOf(name)]; name != 0 && one.kind == name && (cancelled || whole <= e.cfg.MinAge.Seconds()) {

@@ -28,6 +28,8 @@ type looked struct {
 type keptUse struct {
 	task, resource int32
 	amount         float64
+	own            float64 // of it, what it did not use while it waited for a lock or a slot itself; negative if it waits
+	idle           bool
 }
 
 // reset makes room for n tasks and r resources and forgets the rest.

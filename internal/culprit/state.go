@@ -33,7 +33,7 @@ func (e *Engine) Restore(state []byte) error {
 }
 
 // stateVersion changes with what visit visits.
-const stateVersion = 11
+const stateVersion = 12
 
 // visit hands every remembered field to c, to be written or read.
 func (e *Engine) visit(c *codec) {
@@ -98,6 +98,8 @@ func (l *looked) visit(c *codec) {
 		whole(c, &k.task)
 		whole(c, &k.resource)
 		c.float(&k.amount)
+		c.float(&k.own)
+		c.bool(&k.idle)
 		c.failed = c.failed || k.task < 0 || int(k.task) >= n || k.resource < 0 || int(k.resource) >= r
 	})
 }

@@ -76,6 +76,7 @@ func (v *view) look(s *Sample, before, now *looked, objective time.Duration, pre
 			v.lateBefore++
 		}
 	}
+	v.own(now)
 	for i := range s.Tasks {
 		v.task(i, before, now, objective)
 	}
@@ -129,7 +130,7 @@ func (v *view) hold(i int, before, now *looked) {
 	kind := v.s.Resources[h.Resource].Kind
 	u := use(kind, h, v.s.At, v.age[h.Task], v.left[h.Task], got, span)
 	if v.uses[i] = u; u.now > 0 {
-		now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar})
+		now.kept = append(now.kept, keptUse{h.Task, h.Resource, u.sofar, u.sofar, v.s.Tasks[h.Task].Idle})
 	}
 	if kind == Queue && h.HeldSince != Unset {
 		if held := seconds(v.s.At.Sub(h.HeldSince)); v.slotFor[h.Task] == 0 || held < v.slotFor[h.Task] {
@@ -142,6 +143,30 @@ func (v *view) hold(i int, before, now *looked) {
 		v.lost[at] = min(max(seconds(waited-waitedBefore)/span, 0), 1)
 	case h.WaitingSince != Unset:
 		v.lost[at] = 1
+	}
+}
+
+// own fills in which part of what tasks have held they held for themselves. What one holds for as long as it exists, such as a connection, it
+// holds while it waits as well. It may have waited before it held a lock, which it got so.
+func (v *view) own(now *looked) {
+	for i := range now.kept {
+		k := &now.kept[i]
+		if v.divided(int(k.resource)) {
+			continue
+		}
+		waited := 0.0
+		for r := range v.r {
+			if v.divided(r) {
+				continue
+			}
+			waited += v.waited[int(k.task)*v.r+r]
+			if h := v.holdOf[int(k.task)*v.r+r]; h > 0 && v.s.Holds[h-1].WaitingSince != Unset {
+				k.own = -1
+			}
+		}
+		if age := v.age[k.task]; k.own >= 0 {
+			k.own -= min(max(min(k.amount, age)+waited-age, 0), waited)
+		}
 	}
 }
 

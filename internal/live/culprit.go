@@ -235,6 +235,20 @@ func (f *finder) retune() error {
 	return nil
 }
 
+// RenewAudit calls end, which ends the file that CulpritConfig.Audit writes to, between two looks. What is written after that can be computed again
+// without what was written before.
+func (g *Gate) RenewAudit(end func()) {
+	f := g.finder
+	if f == nil {
+		end()
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	end()
+	f.begun = false
+}
+
 // close ends the looks. One that is under way ends first.
 func (f *finder) close() {
 	if f == nil {

@@ -255,6 +255,46 @@ func TestALogBeginsWithItsBeginning(t *testing.T) {
 	}
 }
 
+// TestALogThatIsMovedGoesOn: what is written to the next file, also in the middle of an incident, can be computed again without the one before.
+func TestALogThatIsMovedGoesOn(t *testing.T) {
+	var files [2]bytes.Buffer
+	at := 0
+	log := writerFunc(func(b []byte) (int, error) { return files[at].Write(b) })
+	g := newGate(t, 0, GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Source: "s", Audit: log}})
+	f := g.finder
+	for i := range 8 { // an incident
+		f.mu.Lock()
+		f.clear(f.last.Add(2 * time.Second))
+		f.sample.Finished = culprit.Finished{Count: 8, Timed: 8, Late: 8}
+		f.observe()
+		f.mu.Unlock()
+		if i == 3 {
+			g.RenewAudit(func() { at++ })
+		}
+	}
+	for i := range files {
+		looks := 0
+		err := audit.Replay(&files[i], func(l *audit.Look) error {
+			if looks++; !l.Same() {
+				t.Errorf("file %d: a decision is computed as %s, the log has %s", i, l.Replayed, l.Logged)
+			}
+			return nil
+		})
+		if want := 3 + i; err != nil || looks != want { // the first look of all knows nothing of late ones
+			t.Errorf("file %d: %d looks, %v; expected %d", i, looks, err, want)
+		}
+	}
+	ended := false
+	newGate(t, 0, GateConfig{Config: admission.Config{Objective: time.Second}, Culprit: CulpritConfig{Mode: culprit.Off}}).RenewAudit(func() { ended = true })
+	if !ended {
+		t.Error("the file of a gate that looks for no culprits was not ended")
+	}
+}
+
+type writerFunc func(b []byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
 // TestACrowdedGateIsSeen: what the engine cannot take is left out, and does not blind it.
 func TestACrowdedGateIsSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks")

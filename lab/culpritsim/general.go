@@ -65,6 +65,16 @@ func general() []scene {
 			return hold.Config{Resources: []hold.Resource{lock("table")}, Loads: []hold.Load{open(100*t.load, program(victims, take(0), run(3*ms), give(0)))},
 				Guests: []hold.Guest{t.guest(program(victims, take(0), steady(t.long())))}}
 		}},
+		{"idlers", "eight transactions of the victims' kind keep a row each, and do nothing", false, 0, func(t trial) hold.Config {
+			var cfg hold.Config
+			for k := range 8 {
+				cfg.Resources = append(cfg.Resources, lock(fmt.Sprintf("row %d", k)))
+				cfg.Loads = append(cfg.Loads, open(30*t.load, program(victims, take(k), run(3*ms), give(k))))
+				cfg.Guests = append(cfg.Guests, t.guest(program(victims, take(k), rest(t.long()))))
+			}
+			cfg.Loads = append(cfg.Loads, open(100*t.load, program(victims, run(3*ms))))
+			return cfg
+		}},
 		{"deadlock", "a job takes two locks in the other order, and waits for a request that waits for it", false, 0, func(t trial) hold.Config {
 			return hold.Config{Resources: []hold.Resource{lock("orders"), lock("stock")},
 				Loads:  []hold.Load{open(100*t.load, program(victims, take(0), run(ms), take(1), run(ms), give(1), give(0)))},

@@ -927,13 +927,6 @@ static struct timespec soon(clockid_t clock) {
 	return t;
 }
 
-/* Says whether a wait that lasts should go on. */
-static int go_on(int result, sg_task *task) {
-	if (result != ETIMEDOUT)
-		return result;
-	return sg_cancelled(task) ? ECANCELED : ETIMEDOUT;
-}
-
 int sg_mutex_init(sg_mutex *m, sg_tracer *t, const char *name) {
 	m->resource = sg_resource(t, name, SG_LOCK);
 	return pthread_mutex_init(&m->lock, NULL);
@@ -945,9 +938,11 @@ int sg_mutex_lock(sg_mutex *m, sg_task *task) {
 		sg_wait_begin(task, m->resource);
 		do {
 			struct timespec until = soon(CLOCK_REALTIME);
-			result = go_on(pthread_mutex_timedlock(&m->lock, &until), task);
-		} while (result == ETIMEDOUT);
+			result = pthread_mutex_timedlock(&m->lock, &until);
+		} while (result == ETIMEDOUT && !sg_cancelled(task));
 		sg_wait_end(task, m->resource);
+		if (result == ETIMEDOUT)
+			result = ECANCELED;
 	}
 	if (result == 0)
 		sg_acquire(task, m->resource, 1);
@@ -972,107 +967,110 @@ static int monitor_init(pthread_mutex_t *lock, pthread_cond_t *condition) {
 	return result != 0 ? result : pthread_mutex_init(lock, NULL);
 }
 
-/* Waits for a change; 0 or ETIMEDOUT: look again. */
+/* Waits for a change; 0: look again, ECANCELED: the task is cancelled. It asks
+ * each time: where something changes all the time no wait lasts. */
 static int monitor_wait(pthread_mutex_t *lock, pthread_cond_t *condition, sg_task *task) {
 	struct timespec until = soon(CLOCK_MONOTONIC);
-	return go_on(pthread_cond_timedwait(condition, lock, &until), task);
+	pthread_cond_timedwait(condition, lock, &until);
+	return sg_cancelled(task) ? ECANCELED : 0;
 }
 
-int sg_rwlock_init(sg_rwlock *l, sg_tracer *t, const char *name) {
-	*l = (sg_rwlock){.resource = sg_resource(t, name, SG_LOCK)};
-	return monitor_init(&l->lock, &l->changed);
+/* The place of one that waits for units, in its own frame. */
+struct sg_place {
+	struct sg_place *next;
+};
+
+int sg_pool_init(sg_pool *p, sg_tracer *t, const char *name, uint64_t units) {
+	*p = (sg_pool){.free = units, .resource = sg_resource(t, name, SG_QUEUE)};
+	return monitor_init(&p->lock, &p->changed);
 }
 
-static bool rwlock_free(const sg_rwlock *l, bool shared) {
-	return !l->writing && (shared ? l->writers_waiting == 0 : l->readers == 0);
-}
-
-static int rwlock_enter(sg_rwlock *l, sg_task *task, bool shared) {
-	sg_set_shared(task, l->resource, shared);
-	int result = pthread_mutex_lock(&l->lock);
-	if (result != 0)
-		return result;
-	if (!rwlock_free(l, shared)) {
-		sg_wait_begin(task, l->resource);
-		l->writers_waiting += !shared;
-		while (!rwlock_free(l, shared) && result != ECANCELED)
-			result = monitor_wait(&l->lock, &l->changed, task);
-		l->writers_waiting -= !shared;
-		sg_wait_end(task, l->resource);
-	}
-	if (rwlock_free(l, shared)) {
-		l->readers += shared;
-		l->writing = !shared;
-		sg_acquire(task, l->resource, 1);
+/* Waits in line until it is the first and enough is free. */
+static int await_turn(sg_pool *p, sg_task *task, uint64_t units) {
+	int result = 0;
+	struct sg_place mine = {NULL}, **at = &p->first;
+	while (*at)
+		at = &(*at)->next;
+	*at = &mine;
+	sg_wait_begin(task, p->resource);
+	while ((p->first != &mine || p->free < units) && result == 0)
+		result = monitor_wait(&p->lock, &p->changed, task);
+	sg_wait_end(task, p->resource);
+	if (p->first == &mine && p->free >= units)
 		result = 0;
-	} else {
-		pthread_cond_broadcast(&l->changed); /* readers may have waited for this writer */
-	}
-	pthread_mutex_unlock(&l->lock);
+	for (at = &p->first; *at != &mine;)
+		at = &(*at)->next;
+	*at = mine.next;
+	pthread_cond_broadcast(&p->changed); /* for the next in line */
 	return result;
 }
 
-int sg_rwlock_rdlock(sg_rwlock *l, sg_task *task) { return rwlock_enter(l, task, true); }
-
-int sg_rwlock_wrlock(sg_rwlock *l, sg_task *task) { return rwlock_enter(l, task, false); }
-
-int sg_rwlock_unlock(sg_rwlock *l, sg_task *task) {
-	sg_release(task, l->resource, 1);
-	int result = pthread_mutex_lock(&l->lock);
-	if (result != 0)
-		return result;
-	if (l->writing)
-		l->writing = false;
-	else
-		l->readers--;
-	pthread_cond_broadcast(&l->changed);
-	return pthread_mutex_unlock(&l->lock);
-}
-
-int sg_rwlock_destroy(sg_rwlock *l) {
-	pthread_cond_destroy(&l->changed);
-	return pthread_mutex_destroy(&l->lock);
-}
-
-int sg_pool_init(sg_pool *p, sg_tracer *t, const char *name, uint64_t units) {
-	p->resource = sg_resource(t, name, SG_QUEUE);
-	p->free = units;
-	return monitor_init(&p->lock, &p->freed);
-}
-
-int sg_pool_acquire(sg_pool *p, sg_task *task, uint64_t units) {
+/* Takes units, of which it records count. */
+static int enter(sg_pool *p, sg_task *task, uint64_t units, uint64_t count) {
 	int result = pthread_mutex_lock(&p->lock);
 	if (result != 0)
 		return result;
-	if (p->free < units) {
-		sg_wait_begin(task, p->resource);
-		while (p->free < units && result != ECANCELED)
-			result = monitor_wait(&p->lock, &p->freed, task);
-		sg_wait_end(task, p->resource);
-	}
-	if (p->free >= units) {
+	if (p->first || p->free < units)
+		result = await_turn(p, task, units);
+	if (result == 0) {
 		p->free -= units;
-		sg_acquire(task, p->resource, units);
-		result = 0;
+		sg_acquire(task, p->resource, count);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return result;
 }
 
-int sg_pool_release(sg_pool *p, sg_task *task, uint64_t units) {
-	sg_release(task, p->resource, units);
+static int leave(sg_pool *p, sg_task *task, uint64_t units, uint64_t count) {
+	sg_release(task, p->resource, count);
 	int result = pthread_mutex_lock(&p->lock);
 	if (result != 0)
 		return result;
 	p->free += units;
-	pthread_cond_broadcast(&p->freed);
+	pthread_cond_broadcast(&p->changed);
 	return pthread_mutex_unlock(&p->lock);
 }
 
+int sg_pool_acquire(sg_pool *p, sg_task *task, uint64_t units) { return enter(p, task, units, units); }
+
+int sg_pool_release(sg_pool *p, sg_task *task, uint64_t units) { return leave(p, task, units, units); }
+
 int sg_pool_destroy(sg_pool *p) {
-	pthread_cond_destroy(&p->freed);
+	pthread_cond_destroy(&p->changed);
 	return pthread_mutex_destroy(&p->lock);
 }
+
+/* How many may hold an rwlock at once. */
+enum { READERS = 1 << 30 };
+
+int sg_rwlock_init(sg_rwlock *l, sg_tracer *t, const char *name) {
+	l->writing = false;
+	l->readers = (sg_pool){.free = READERS, .resource = sg_resource(t, name, SG_LOCK)};
+	return monitor_init(&l->readers.lock, &l->readers.changed);
+}
+
+int sg_rwlock_rdlock(sg_rwlock *l, sg_task *task) {
+	sg_set_shared(task, l->readers.resource, true);
+	return enter(&l->readers, task, 1, 1);
+}
+
+int sg_rwlock_wrlock(sg_rwlock *l, sg_task *task) {
+	sg_set_shared(task, l->readers.resource, false);
+	int result = enter(&l->readers, task, READERS, 1);
+	if (result == 0)
+		l->writing = true; /* nobody else has it */
+	return result;
+}
+
+int sg_rwlock_unlock(sg_rwlock *l, sg_task *task) {
+	uint64_t units = 1;
+	if (l->writing) {
+		l->writing = false;
+		units = READERS;
+	}
+	return leave(&l->readers, task, units, 1);
+}
+
+int sg_rwlock_destroy(sg_rwlock *l) { return sg_pool_destroy(&l->readers); }
 
 int sg_queue_init(sg_queue *q, sg_tracer *t, const char *name, sg_item *items, size_t size) {
 	*q = (sg_queue){.items = items, .size = size, .resource = sg_resource(t, name, SG_QUEUE)};
@@ -1085,7 +1083,7 @@ int sg_queue_put(sg_queue *q, sg_task *task, void *value) {
 		return result;
 	if (q->count == q->size && !q->closed) {
 		sg_wait_begin(task, q->resource);
-		while (q->count == q->size && !q->closed && result != ECANCELED)
+		while (q->count == q->size && !q->closed && result == 0)
 			result = monitor_wait(&q->lock, &q->changed, task);
 		sg_wait_end(task, q->resource);
 	}

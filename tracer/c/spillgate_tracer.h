@@ -148,31 +148,32 @@ int sg_mutex_lock(sg_mutex *mutex, sg_task *task);
 int sg_mutex_unlock(sg_mutex *mutex, sg_task *task);
 int sg_mutex_destroy(sg_mutex *mutex);
 
-/* A lock that readers share; a reader that comes after a writer waits behind it. */
+/* A number of units, such as connections, that tasks take and give back, first
+ * come, first served: a task that wants many is not passed by those that want few. */
+struct sg_place;
 typedef struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	uint64_t readers, writers_waiting;
-	bool writing;
-	int resource;
-} sg_rwlock;
-int sg_rwlock_init(sg_rwlock *rwlock, sg_tracer *tracer, const char *name);
-int sg_rwlock_rdlock(sg_rwlock *rwlock, sg_task *task);
-int sg_rwlock_wrlock(sg_rwlock *rwlock, sg_task *task);
-int sg_rwlock_unlock(sg_rwlock *rwlock, sg_task *task);
-int sg_rwlock_destroy(sg_rwlock *rwlock);
-
-/* A number of units, such as connections, that tasks take and give back. */
-typedef struct {
-	pthread_mutex_t lock;
-	pthread_cond_t freed;
 	uint64_t free;
+	struct sg_place *first; /* of those that wait */
 	int resource;
 } sg_pool;
 int sg_pool_init(sg_pool *pool, sg_tracer *tracer, const char *name, uint64_t units);
 int sg_pool_acquire(sg_pool *pool, sg_task *task, uint64_t units);
 int sg_pool_release(sg_pool *pool, sg_task *task, uint64_t units);
 int sg_pool_destroy(sg_pool *pool);
+
+/* A lock that readers share, first come, first served: a reader that comes after
+ * a writer waits behind it. */
+typedef struct {
+	sg_pool readers;
+	bool writing;
+} sg_rwlock;
+int sg_rwlock_init(sg_rwlock *rwlock, sg_tracer *tracer, const char *name);
+int sg_rwlock_rdlock(sg_rwlock *rwlock, sg_task *task);
+int sg_rwlock_wrlock(sg_rwlock *rwlock, sg_task *task);
+int sg_rwlock_unlock(sg_rwlock *rwlock, sg_task *task);
+int sg_rwlock_destroy(sg_rwlock *rwlock);
 
 /* A bounded queue between threads that accept work and workers that do it. */
 typedef struct {

@@ -212,6 +212,73 @@ static void check_helpers(void) {
 	sg_queue_destroy(&h.queue), sg_pool_destroy(&h.pool), sg_rwlock_destroy(&h.rwlock), sg_mutex_destroy(&h.mutex);
 }
 
+static int in_line(sg_pool *p) {
+	int n = 0;
+	pthread_mutex_lock(&p->lock);
+	for (struct sg_place *at = p->first; at; at = at->next)
+		n++;
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
+static void *read_it(void *lock) {
+	intptr_t result = sg_rwlock_rdlock(lock, NULL);
+	if (result == 0)
+		result = sg_rwlock_unlock(lock, NULL);
+	return (void *)result;
+}
+
+/* One that asks for few units waits behind one that asks for more than are free, and has its turn when that one
+ * is cancelled, which that one hears of although something is given back all the time. */
+static void *take_one(void *arg) {
+	sg_task *task = sg_begin(tracer, &(sg_info){.key = 78});
+	intptr_t result = sg_pool_acquire(arg, task, 1);
+	if (result == 0)
+		result = sg_pool_release(arg, task, 1);
+	sg_end(task);
+	return (void *)result;
+}
+
+static void check_order(void) {
+	helpers h = {.which = 3};
+	CHECK(sg_pool_init(&h.pool, tracer, "p", 2) == 0 && sg_pool_acquire(&h.pool, NULL, 1) == 0);
+	pthread_t many, one;
+	void *result;
+	CHECK(pthread_create(&many, NULL, wait_for_it, &h) == 0);
+	while (in_line(&h.pool) < 1)
+		sched_yield();
+	CHECK(pthread_create(&one, NULL, take_one, &h.pool) == 0);
+	while (in_line(&h.pool) < 2)
+		sched_yield();
+	cancel_waiter();
+	while (in_line(&h.pool) > 0) {
+		CHECK(sg_pool_release(&h.pool, NULL, 0) == 0);
+		sched_yield();
+	}
+	pthread_join(many, &result);
+	CHECK((intptr_t)result == ECANCELED);
+	pthread_join(one, &result);
+	CHECK(result == NULL && sg_pool_release(&h.pool, NULL, 1) == 0 && h.pool.free == 2);
+	sg_pool_destroy(&h.pool);
+
+	sg_rwlock *l = &h.rwlock;
+	CHECK(sg_rwlock_init(l, tracer, "rw") == 0 && sg_rwlock_rdlock(l, NULL) == 0);
+	h.which = 1;
+	pthread_t writer, reader;
+	CHECK(pthread_create(&writer, NULL, wait_for_it, &h) == 0);
+	while (in_line(&l->readers) < 1)
+		sched_yield();
+	CHECK(pthread_create(&reader, NULL, read_it, l) == 0);
+	while (in_line(&l->readers) < 2)
+		sched_yield();
+	CHECK(sg_rwlock_unlock(l, NULL) == 0);
+	pthread_join(writer, &result);
+	CHECK(result == NULL && in_line(&l->readers) == 1 && sg_rwlock_unlock(l, NULL) == 0);
+	pthread_join(reader, &result);
+	CHECK(result == NULL);
+	sg_rwlock_destroy(l);
+}
+
 /* Threads begin and end tasks while an engine cancels at random, until so many
  * cancels were delivered. */
 enum { THREADS = 4, CANCELS = 100 };
@@ -344,6 +411,7 @@ int main(int argc, char **argv) {
 	check_fork();
 	check_cancel();
 	check_helpers();
+	check_order();
 	check_threads();
 	check_junk();
 	check_truncation(argv[1]);

@@ -49,6 +49,8 @@ public final class Task implements AutoCloseable {
     private final Cell[] cells;
     private int resources; // 0 once the task is not traced any more
     private long touched;
+    private Thread sleeper; // whom a cancel wakes
+    private boolean woken;
     // RUNNING until the task ends or its cancel is called, whichever comes first.
     @SuppressWarnings("unused")
     private volatile int phase;
@@ -205,18 +207,45 @@ public final class Task implements AutoCloseable {
         }
     }
 
-    /** Runs the program's cancel, once, if the engine asked for it; a concurrent end waits. */
+    /** The calling thread waits for something until {@link #wakes}; a cancel that comes meanwhile interrupts it. */
+    void sleeps() {
+        if (resources != 0) {
+            sleeper(Thread.currentThread());
+        }
+    }
+
+    /** The wait is over, and so is an interruption that was for it alone. */
+    void wakes() {
+        if (resources != 0 && sleeper(null)) {
+            Thread.interrupted();
+        }
+    }
+
+    private synchronized boolean sleeper(Thread thread) {
+        boolean was = woken;
+        sleeper = thread;
+        woken = false;
+        return was;
+    }
+
+    /** Runs the program's cancel, once, if the engine asked for it, and wakes the thread that waits; a concurrent end waits. */
     synchronized void deliver() {
-        if (file.getAcquire(slot + CANCEL) != sequence || !PHASE.compareAndSet(this, RUNNING, DELIVERED_ONCE) || cancel == null) {
+        if (file.getAcquire(slot + CANCEL) != sequence || !PHASE.compareAndSet(this, RUNNING, DELIVERED_ONCE)) {
             return;
         }
-        try {
-            cancel.run();
-        } catch (Throwable e) { // of the program, whose other tasks must be cancelled all the same
-            Thread watcher = Thread.currentThread();
-            watcher.getUncaughtExceptionHandler().uncaughtException(watcher, e);
+        if (cancel != null) {
+            try {
+                cancel.run();
+            } catch (Throwable e) { // of the program, whose other tasks must be cancelled all the same
+                Thread watcher = Thread.currentThread();
+                watcher.getUncaughtExceptionHandler().uncaughtException(watcher, e);
+            }
+            file.put(slot + DELIVERED, sequence);
         }
-        file.put(slot + DELIVERED, sequence);
+        if (sleeper != null && !sleeper.isInterrupted()) { // else the program's cancel has woken it, for what it does next as well
+            woken = true;
+            sleeper.interrupt();
+        }
     }
 
     /** Ends the task; what it still holds is forgotten. Further calls do nothing. */

@@ -44,6 +44,7 @@ final class Check {
         c.failures();
         c.cancels();
         c.waiters();
+        c.order();
         c.cache();
         c.keptOut();
         c.consumption();
@@ -271,11 +272,11 @@ final class Check {
                         attempt.on(task);
                         return false;
                     } catch (CancelledException e) {
-                        return true;
+                        return !Thread.currentThread().isInterrupted();
                     }
                 });
                 cancel(77, true);
-                check(cancelled.get(), "a waiter is cancelled");
+                check(cancelled.get(), "a waiter is cancelled, and not interrupted any more");
             }
             try (Task work = queue.begin(Info.REQUEST, queue.take())) {
                 check(work.traced(), "work is traced");
@@ -283,6 +284,48 @@ final class Check {
             mutex.unlock(holder);
             rw.writeUnlock(holder);
             pool.release(holder, 2);
+        }
+    }
+
+    /** Who waits keeps its place: a reader does not pass a writer that came before it, however long both wait. */
+    private void order() throws Exception {
+        TracedRwLock rw = new TracedRwLock(tracer, "rw");
+        AtomicBoolean written = new AtomicBoolean();
+        try (Task holder = tracer.begin(Info.REQUEST)) {
+            rw.readLock(holder);
+            Future<Boolean> writer = threads.submit(() -> {
+                try (Task task = tracer.begin(Info.REQUEST.withKey(78))) {
+                    rw.writeLock(task);
+                    written.set(true);
+                    rw.writeUnlock(task);
+                    return !Thread.currentThread().isInterrupted();
+                }
+            });
+            await(78);
+            Future<Boolean> reader = threads.submit(() -> {
+                try (Task task = tracer.begin(Info.REQUEST.withKey(79))) {
+                    rw.readLock(task);
+                    rw.readUnlock(task);
+                    return written.get();
+                }
+            });
+            await(79);
+            Thread.sleep(100);
+            rw.readUnlock(holder);
+            check(writer.get() && reader.get(), "who came first is served first");
+        }
+    }
+
+    /** Waits until the task with this key waits. */
+    private void await(long key) {
+        while (true) {
+            for (int i = 0; i < 8; i++) {
+                int slot = engine.slot(i);
+                if (engine.get(slot) != 0 && engine.get(slot + 24) == key && waits(slot)) {
+                    return;
+                }
+            }
+            Thread.onSpinWait();
         }
     }
 
