@@ -80,6 +80,8 @@ type serving struct {
 	// reload takes what a changed file says, all of it or nothing, and returns the keys
 	// that need a restart.
 	reload func(*config.File) (ignored []string, err error)
+	// reopen, if not nil, opens logs again that may have been moved away. It is called where reload takes nothing.
+	reopen func()
 	// hurry, if not nil, ends the way out at once.
 	hurry func()
 }
@@ -144,6 +146,9 @@ func (s *serving) take(next *config.File, err error) {
 		ignored, err = s.reload(next)
 	}
 	if err != nil {
+		if s.reopen != nil {
+			s.reopen()
+		}
 		mistakes := flatten(err)
 		s.log.Error("configuration not taken; the old one stays", "file", s.path, "mistakes", len(mistakes))
 		for _, m := range mistakes {
