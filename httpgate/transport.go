@@ -78,7 +78,7 @@ func KeepHeader() TransportOption {
 // Transport sends requests through base with credits: a request for a server
 // that grants credits waits until one is free, and is refused unsent, with a
 // *spillgate.Refusal as error, when that takes too long. To servers that grant none
-// requests go at once. Each server, told apart by scheme and host:port, has a
+// requests go at once, as soon as that is known: until the first answer, 8 are sent, and twice as many after each 200 ms. Each server, told apart by scheme and host:port, has a
 // wallet of its own. A nil base is http.DefaultTransport.
 //
 // What the server refused comes back as the response that it is, with its 429,

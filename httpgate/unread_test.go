@@ -12,6 +12,33 @@ import (
 	"github.com/spillgate/spillgate/internal/credit"
 )
 
+// Long polls of a server without credits are not held back for want of an answer to the first of them.
+func TestLongPollsOfAPlainServer(t *testing.T) {
+	const many = 500
+	var inside atomic.Int64
+	release := make(chan struct{})
+	s := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		inside.Add(1)
+		<-release
+	}))
+	rt := Transport(base(t, 2))
+	var all sync.WaitGroup
+	for range many {
+		all.Go(func() {
+			r, _ := http.NewRequestWithContext(t.Context(), "GET", s.url, nil)
+			resp, err := rt.RoundTrip(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+		})
+	}
+	eventually(t, "all to be under way", func() bool { return inside.Load() == many })
+	close(release)
+	await.All(t, &all, "the clients to end")
+}
+
 // A caller that closes bodies unread is not held back by a server without credits, and is
 // by one with credits.
 func TestBodiesClosedUnread(t *testing.T) {

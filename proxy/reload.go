@@ -45,13 +45,30 @@ func (p *Proxy) Reload(cfg Config) (ignored []string, err error) {
 		ignored = append(ignored, "limits")
 	}
 	cfg.Listen, cfg.Admin, cfg.Egress, cfg.Limits = old.Listen, old.Admin, old.Egress, old.Limits
-	for _, u := range p.state.Load().upstreams {
-		u.gate.RenewAudit(u.audit.close) // the next line opens it again
-	}
+	p.reopen()
 	if err := p.applyLocked(cfg); err != nil {
 		return nil, err
 	}
 	return ignored, nil
+}
+
+// Reopen opens the files of the access log and of Culprit.Audit again, as Reload does, which takes no configuration that has
+// a mistake: a log may be moved away all the same.
+func (p *Proxy) Reopen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.phase.Load() >= draining {
+		return
+	}
+	p.reopen()
+	p.openAccess(p.state.Load().cfg.Access.Path)
+}
+
+// reopen has the next line of the audits open their files again; the lock is held.
+func (p *Proxy) reopen() {
+	for _, u := range p.state.Load().upstreams {
+		u.gate.RenewAudit(u.audit.close)
+	}
 }
 
 func (p *Proxy) apply(cfg Config) error {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel"
@@ -107,7 +109,8 @@ func (t *Telemetry) of(gate *live.Gate, name string) error {
 // Report reports the metrics of a gate, under a name that becomes a label, through
 // OpenTelemetry's global meter provider, whether that is set before or after, until
 // stop is called. Earlier requests are not counted. After stop, the gate's observer goes on
-// counting, and the counts are no longer read.
+// counting, and the counts are no longer read. A second gate of a name, and one gate twice, is an error until then: they
+// would be counted together.
 //
 //	stop, err := telemetry.Report(gate, "orders")
 func Report(gate *live.Gate, name string) (stop func() error, err error) {
@@ -119,11 +122,58 @@ func ReportTo(provider metric.MeterProvider, gate *live.Gate, name string) (stop
 	if provider == nil {
 		return nil, errors.New("telemetry: no meter provider")
 	}
-	g, err := NewGate(provider.Meter(Scope), name, slog.Default())
+	free, err := reported.take(provider, name)
 	if err != nil {
 		return nil, err
 	}
-	return g.of(gate)
+	var unwatch func() error
+	g, err := NewGate(provider.Meter(Scope), name, slog.Default())
+	if err == nil {
+		unwatch, err = g.of(gate)
+	}
+	if err != nil {
+		free()
+		return nil, err
+	}
+	return func() error {
+		defer free()
+		return unwatch()
+	}, nil
+}
+
+// reported are the gates that are reported through providers of OpenTelemetry, which know no names that are taken.
+var reported reports
+
+type reports struct {
+	mu    sync.Mutex
+	taken map[report]bool
+}
+
+type report struct {
+	provider metric.MeterProvider
+	name     string
+}
+
+// take takes a name at a provider until free is called, any number of times.
+func (r *reports) take(provider metric.MeterProvider, name string) (free func(), err error) {
+	if !reflect.TypeOf(provider).Comparable() {
+		return func() {}, nil // it cannot be told from others
+	}
+	key := report{provider, name}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.taken[key] {
+		return nil, fmt.Errorf("telemetry: a gate %q is reported already, expected another name for each gate", name)
+	}
+	if r.taken == nil {
+		r.taken = map[report]bool{}
+	}
+	r.taken[key] = true
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.taken, key)
+	}), nil
 }
 
 // of has g observe gate and watch it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/spillgate/spillgate/httpgate"
 	"github.com/spillgate/spillgate/internal/admission"
@@ -164,6 +165,36 @@ func TestAFailedRegistrationKeepsNoName(t *testing.T) {
 	}
 	if _, err := registry.Gather(); err != nil {
 		t.Errorf("the registry serves nothing: %v", err)
+	}
+}
+
+// A gate is reported once: what two reports of a name count would be added up.
+func TestAGateIsReportedOnce(t *testing.T) {
+	provider := sdkmetric.NewMeterProvider()
+	defer provider.Shutdown(t.Context())
+	gate := newGate(t, admission.Config{Objective: time.Minute})
+	for range 2 {
+		stop, err := telemetry.ReportTo(provider, gate, "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []*live.Gate{gate, newGate(t, admission.Config{Objective: time.Minute})} {
+			if _, err := telemetry.ReportTo(provider, other, "shop"); err == nil {
+				t.Error("two are reported by one name")
+			}
+		}
+		other, err := telemetry.ReportTo(provider, gate, "other")
+		if err != nil {
+			t.Error(err)
+		}
+		for _, stop := range []func() error{stop, stop, other} {
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := telemetry.ReportTo(provider, nil, "shop"); err == nil {
+			t.Error("no gate is reported")
+		}
 	}
 }
 

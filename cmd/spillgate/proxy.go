@@ -96,7 +96,7 @@ func runProxy(cmd *cobra.Command, f proxyFlags) error {
 		return err
 	}
 	defer runtime.KeepAlive(ballast())
-	running := serving{path: f.config, first: file, log: log, level: level, hurry: p.Hurry, reload: func(next *config.File) ([]string, error) {
+	running := serving{path: f.config, first: file, log: log, level: level, hurry: p.Hurry, reopen: p.Reopen, reload: func(next *config.File) ([]string, error) {
 		if err := errors.Join(f.override(next)...); err != nil {
 			return nil, err
 		}

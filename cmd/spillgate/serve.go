@@ -80,7 +80,7 @@ type serving struct {
 	// reload takes what a changed file says, all of it or nothing, and returns the keys
 	// that need a restart.
 	reload func(*config.File) (ignored []string, err error)
-	// reopen, if not nil, opens a log again that may have been moved away: on SIGHUP, and when the file changes.
+	// reopen, if not nil, opens logs again that may have been moved away: on SIGHUP, and when the file changes.
 	reopen func()
 	// hurry, if not nil, ends the way out at once.
 	hurry func()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/config"
 )
 
 // A duration has its unit in both kinds of logs.
@@ -28,6 +31,22 @@ func TestLogsSayDurationsWithUnits(t *testing.T) {
 				t.Errorf("no %s in %s", w, out.String())
 			}
 		}
+	}
+}
+
+// Logs are opened again where a configuration is not taken as well: SIGHUP says that they were moved away, whatever the file says.
+func TestLogsAreOpenedAgainWithoutAConfiguration(t *testing.T) {
+	opened, reloaded := 0, 0
+	s := serving{first: &config.File{}, log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar), reopen: func() { opened++ }, reload: func(*config.File) ([]string, error) {
+		reloaded++
+		return nil, nil
+	}}
+	s.take(nil, errors.New("a mistake"))
+	if opened != 1 || reloaded != 0 {
+		t.Errorf("opened %d times, taken %d times", opened, reloaded)
+	}
+	if s.take(&config.File{}, nil); opened != 1 || reloaded != 1 {
+		t.Errorf("with a configuration that is taken: opened %d times, taken %d times", opened, reloaded)
 	}
 }
 

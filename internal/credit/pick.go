@@ -123,10 +123,13 @@ func (o *offers) pick(now mono.Time) *Window {
 		for _, w := range o.servers {
 			switch at := w.UnaskedAt(); {
 			case w.offered > 0:
-			case at <= now:
-				o.set(w, 1)
-			default:
+			case at > now:
 				o.due = min(o.due, at)
+			case w.state == unknown && w.outstanding > 0:
+				w.first = min(2*max(w.first, w.outstanding), WindowLimit)
+				o.changed(w)
+			default:
+				o.set(w, 1)
 			}
 		}
 	}

@@ -74,6 +74,39 @@ func TestSlowFirstAnswersAreAskedAfter(t *testing.T) {
 	}
 }
 
+// While a server has answered nothing, what is sent to it doubles with each time in which it is silent, so that long polls of one
+// without credits are not held back for long.
+func TestASilentServerIsSentMore(t *testing.T) {
+	l := newWallet(t, WalletConfig{})
+	s := l.Open()
+	const many = 1000
+	for range many {
+		l.Submit(0, waiter())
+	}
+	now, sent := mono.Time(0), firstFlight
+	next := func() {
+		for w, _, _ := l.Next(now); w != nil; w, _, _ = l.Next(now) {
+		}
+	}
+	for next(); sent < many; next() {
+		if n := s.Outstanding(); n != sent {
+			t.Fatalf("%d are outstanding at %v, expected %d", n, now, sent)
+		}
+		now = now.Add(firstSilence - 1)
+		if next(); s.Outstanding() != sent {
+			t.Fatal("more are sent too soon")
+		}
+		now, sent = now.Add(1), 2*sent
+	}
+	if s.Outstanding() != many || now > mono.Time(8*firstSilence) {
+		t.Errorf("%d are outstanding at %v, expected all", s.Outstanding(), now)
+	}
+	l.Reset(s)
+	if s.Limit() != firstFlight {
+		t.Errorf("%d may be sent to its next life, expected %d", s.Limit(), firstFlight)
+	}
+}
+
 // Before a server has granted anything, no request is refused because many wait: it may have no credits.
 func TestNobodyIsRefusedByAnUnknownServer(t *testing.T) {
 	for _, grants := range []bool{false, true} {

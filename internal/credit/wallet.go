@@ -30,7 +30,8 @@ type WalletConfig struct {
 	// smaller lets a refused caller know sooner, and costs no goodput in overload, when
 	// fresh requests take the credits just as well.
 	MaxWait time.Duration
-	// FirstFlight is the most requests that are outstanding at a server that has answered none. Default 8, which a
+	// FirstFlight is the most requests that are outstanding at first at a server that has answered none; while others wait
+	// and it is silent that doubles each 200 ms. Default 8, which a
 	// server with credits answers with a grant before it is overloaded. Larger is for a server whose first answers may
 	// take long, and which has a limit of its own in front: 8 long polls would hold everything else back.
 	FirstFlight int
@@ -163,7 +164,7 @@ func (l *Wallet) Close(w *Window) {
 // Reset forgets what a server granted, after a reconnect: its new life must
 // grant anew.
 func (l *Wallet) Reset(w *Window) {
-	w.state, w.grant, w.reviveAt, w.told, w.tellAt = unknown, wire.Grant{}, mono.Never, 0, 0
+	w.state, w.grant, w.reviveAt, w.told, w.tellAt, w.first = unknown, wire.Grant{}, mono.Never, 0, 0, l.cfg.FirstFlight
 	l.offers.changed(w)
 }
 

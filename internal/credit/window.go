@@ -17,8 +17,10 @@ const (
 	// slow requests waits until it sends one unasked. It has told its demand
 	// after one at most, if there is a way to, and that comes first: see quietAt.
 	silence = 4
-	// firstSilence is the same for a server that has not granted anything yet.
-	firstSilence = time.Second
+	// firstSilence is how long a server that has answered nothing yet, and is sent as many requests as it may be, keeps others
+	// waiting until it may be sent twice as many: it may have no credits, and what it was sent may be long polls. One with
+	// credits answers some of the first, or refuses them, within its objective.
+	firstSilence = 2 * firstPatience
 	// firstPatience is how long such a server may leave the first requests unanswered, while others wait, until it is worth
 	// knowing whether it has credits at all: they may be long polls or streams. Most answers come sooner.
 	firstPatience = 100 * time.Millisecond
@@ -37,7 +39,7 @@ type Window struct {
 	reviveAt    mono.Time
 	heardAt     mono.Time // of the last grant or sending
 	closed      bool
-	first       int // WalletConfig.FirstFlight
+	first       int // most outstanding while it is unknown
 	place       int // among the offers
 	offered     int
 	asPlain     bool // it counts as plain there,

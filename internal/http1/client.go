@@ -58,9 +58,10 @@ type Client struct {
 	cfg Config
 
 	mu     sync.Mutex
-	idle   []*conn // most recently used last
-	wants  []*want // requests without a connection, in their order
-	rests  bool    // none is kept until the next request
+	idle   []*conn     // most recently used last
+	wants  []*want     // requests without a connection, in their order
+	spare  []*dialling // for which no request waits any more, the newest last
+	rests  bool        // none is kept until the next request
 	closed bool
 	sweeps *time.Timer // nil: none was ever needed
 	swept  bool        // it runs

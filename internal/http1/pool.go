@@ -2,6 +2,7 @@ package http1
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -17,8 +18,17 @@ const (
 // want is a request that waits for a connection: for its own, which is dialled, or for one that another
 // request gives back first.
 type want struct {
-	got chan got // room for one
+	got  chan got  // room for one
+	dial *dialling // its own, while it waits
 }
+
+// dialling is a connection that is being made.
+type dialling struct{ want *want } // nil: no request waits for it any more
+
+// spareDials is how many connections are made that no request waits for any more before the next request waits for one of
+// them. A dial does not end with its request, so where a server answers no dial, and clients give up sooner than that
+// does, there would be as many as requests came in that time, and no files left for other servers.
+const spareDials = 16
 
 type got struct {
 	conn *conn
@@ -55,43 +65,82 @@ func (c *Client) pop() (*conn, *want) {
 	}
 	w := &want{got: make(chan got, 1)}
 	c.wants = append(c.wants, w)
+	if n := len(c.spare) - 1; n >= spareDials-1 {
+		w.dial = c.spare[n]
+		w.dial.want = w
+		c.spare[n] = nil
+		c.spare = c.spare[:n]
+	}
 	return nil, w
 }
 
 // wait dials, and returns the first connection that there is. What is dialled for nothing is kept.
 func (c *Client) wait(ctx context.Context, w *want) (*conn, error) {
-	go c.dial(context.WithoutCancel(ctx), w)
-	select {
-	case g := <-w.got:
-		if g.err != nil && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		return g.conn, g.err
-	case <-ctx.Done():
+	own := w.dial == nil
+	if own {
+		c.begin(ctx, w)
 	}
-	if !c.forget(w) {
-		if g := <-w.got; g.conn != nil {
-			c.put(g.conn)
+	for {
+		select {
+		case g := <-w.got:
+			if g.err != nil && ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if own || !errors.Is(g.err, ErrOther) {
+				return g.conn, g.err
+			}
+			// The dial was for a request of another kind.
+			own = true
+			c.mu.Lock()
+			c.wants = append(c.wants, w)
+			c.mu.Unlock()
+			c.begin(ctx, w)
+			continue
+		case <-ctx.Done():
 		}
+		if !c.forget(w) {
+			if g := <-w.got; g.conn != nil {
+				c.put(g.conn)
+			}
+		}
+		return nil, context.Cause(ctx)
 	}
-	return nil, context.Cause(ctx)
 }
 
-// dial makes a connection for w, or for another request if w has one by then.
-func (c *Client) dial(ctx context.Context, w *want) {
+// begin begins to dial for w, unless that has its connection by now.
+func (c *Client) begin(ctx context.Context, w *want) {
+	d := &dialling{w}
+	c.mu.Lock()
+	waits := slices.Contains(c.wants, w)
+	if waits {
+		w.dial = d
+	}
+	c.mu.Unlock()
+	if waits {
+		go c.dial(context.WithoutCancel(ctx), d)
+	}
+}
+
+// dial makes a connection for the request that waits for it then, or for another one if none does.
+func (c *Client) dial(ctx context.Context, d *dialling) {
 	nc, err := c.cfg.Dial(ctx)
-	if err != nil {
-		if c.forget(w) {
-			w.got <- got{err: err}
-		}
-		return
+	c.mu.Lock()
+	w := d.want
+	if w != nil {
+		w.dial = nil
+		c.leave(slices.Index(c.wants, w))
+	} else if i := slices.Index(c.spare, d); i >= 0 {
+		c.spare = slices.Delete(c.spare, i, i+1)
 	}
-	cn := newConn(c, nc)
-	if c.forget(w) {
-		w.got <- got{conn: cn}
-		return
+	c.mu.Unlock()
+	switch {
+	case w != nil && err != nil:
+		w.got <- got{err: err}
+	case w != nil:
+		w.got <- got{conn: newConn(c, nc)}
+	case err == nil:
+		c.put(newConn(c, nc))
 	}
-	c.put(cn)
 }
 
 // forget takes w out of the line, and reports false if it is not there: then it has what it gets.
@@ -100,9 +149,18 @@ func (c *Client) forget(w *want) bool {
 	defer c.mu.Unlock()
 	i := slices.Index(c.wants, w)
 	if i >= 0 {
-		c.wants = slices.Delete(c.wants, i, i+1)
+		c.leave(i)
 	}
 	return i >= 0
+}
+
+// leave takes the i-th request out of the line. What is dialled for it is spare then. The lock is held.
+func (c *Client) leave(i int) {
+	if d := c.wants[i].dial; d != nil {
+		d.want, c.wants[i].dial = nil, nil
+		c.spare = append(c.spare, d)
+	}
+	c.wants = slices.Delete(c.wants, i, i+1)
 }
 
 // put gives cn to the request that has waited longest, or keeps it.
@@ -123,7 +181,7 @@ func (c *Client) keep(cn *conn) (out *conn) {
 	defer c.mu.Unlock()
 	if len(c.wants) > 0 {
 		c.wants[0].got <- got{conn: cn}
-		c.wants = slices.Delete(c.wants, 0, 1)
+		c.leave(0)
 		return nil
 	}
 	if c.closed || c.rests || c.cfg.Idle <= 0 {
