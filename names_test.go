@@ -1,6 +1,7 @@
 package spillgate_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -8,8 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate"
+	"github.com/spillgate/spillgate/internal/rates"
+	"github.com/spillgate/spillgate/internal/schedule"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -20,7 +24,8 @@ func TestListedNames(t *testing.T) {
 		"Gate": reflect.TypeFor[*spillgate.Gate](), "Config": reflect.TypeFor[spillgate.Config](), "Admission": reflect.TypeFor[spillgate.Admission](),
 		"Schedule": reflect.TypeFor[spillgate.Schedule](), "Wallet": reflect.TypeFor[spillgate.Wallet](), "Refusal": reflect.TypeFor[spillgate.Refusal](),
 		"Reason": reflect.TypeFor[spillgate.Reason](), "Tags": reflect.TypeFor[spillgate.Tags](), "Stats": reflect.TypeFor[spillgate.Stats](),
-		"Culprit": reflect.TypeFor[spillgate.Culprit](),
+		"Culprit": reflect.TypeFor[spillgate.Culprit](), "Slots": reflect.TypeFor[spillgate.Slots](), "Rates": reflect.TypeFor[spillgate.Rates](),
+		"Terms": reflect.TypeFor[spillgate.Terms](),
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "spillgate.go", nil, parser.ParseComments)
 	if err != nil {
@@ -89,5 +94,36 @@ func TestReasonsHaveNames(t *testing.T) {
 		if got := named[name.String()]; got != name.String() {
 			t.Errorf("spillgate.Reason%s is work.%s, expected work.%s", name.String(), got, name.String())
 		}
+	}
+}
+
+// A program can write every setting that the pages name, without a package of its own for it.
+func TestSettingsHaveNames(t *testing.T) {
+	gate, err := spillgate.NewWith(spillgate.Config{Config: spillgate.Admission{
+		Objective: 100 * time.Millisecond,
+		Slots:     spillgate.Slots{Max: 200},
+		Schedule:  spillgate.Schedule{Order: spillgate.OrderLSTF},
+		Rates:     &spillgate.Rates{Policy: spillgate.MaxMinFair, Terms: map[string]spillgate.Terms{"checkout": {Weight: 3, Guarantee: 50}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gate.Close(); err != nil {
+		t.Error(err)
+	}
+	orders := []fmt.Stringer{spillgate.OrderFIFO, spillgate.OrderEDF, spillgate.OrderLSTF, spillgate.OrderSJF, spillgate.OrderSRTF, spillgate.OrderLASF}
+	policies := []fmt.Stringer{spillgate.BottleneckFair, spillgate.MaxMinFair, spillgate.DominantFair}
+	for i := range orders {
+		if got := schedule.Order(i); got != orders[i] {
+			t.Errorf("order %d is %v, and its name here stands for %v", i, got, orders[i])
+		}
+	}
+	for i := range policies {
+		if got := rates.Policy(i); got != policies[i] {
+			t.Errorf("policy %d is %v, and its name here stands for %v", i, got, policies[i])
+		}
+	}
+	if o, p := schedule.Order(len(orders)), rates.Policy(len(policies)); o.String() != "unknown" || p.String() != "unknown" {
+		t.Errorf("order %v or policy %v has no name here", o, p)
 	}
 }

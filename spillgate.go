@@ -34,6 +34,7 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/rates"
 	"github.com/spillgate/spillgate/internal/schedule"
+	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -73,15 +74,29 @@ type (
 	//
 	//	Objective    // latency from arrival to answer. Required
 	//	QueueLimit   // requests that wait, 10,000
-	//	Slots        // bounds of the concurrency limit: Initial (64), Min (1), Max (100,000)
+	//	Slots        // bounds of the concurrency limit
 	//	Schedule     // first in, first out
 	//	Rates        // nil: workflows have no rates
 	Admission = admission.Config
-	// Rates configures rates along a call graph; a field of Config: see internal/rates.Config.
-	Rates = rates.Config
-	// Schedule configures the order of waiting requests; a field of Config: see internal/schedule.Config.
+	// Slots bounds the requests that run at once; a field of Admission. Equal Min and Max fix the limit.
 	//
-	//	Order        // FIFO
+	//	Initial      // before anything was measured, 64
+	//	Min, Max     // 1 and 100,000
+	Slots = slots.Config
+	// Rates configures rates along a call graph; a field of Admission: see internal/rates.Config.
+	//
+	//	Policy       // BottleneckFair
+	//	Terms        // weight and guarantee by workflow
+	//	Period       // between two decisions, 100 ms
+	Rates = rates.Config
+	// Terms are what Rates grants one workflow.
+	//
+	//	Weight       // of its fair share, 1
+	//	Guarantee    // requests per second below which it is never limited, 0
+	Terms = rates.Terms
+	// Schedule configures the order of waiting requests; a field of Admission: see internal/schedule.Config.
+	//
+	//	Order        // OrderFIFO
 	//	Fair         // false: workflows share one queue
 	//	Workflows    // workflows that Fair tells apart, 64
 	//	Aging        // the age from which a request goes first, 5 s
@@ -147,6 +162,23 @@ const (
 	Enforce = live.Enforce
 	Monitor = live.Monitor
 	Off     = live.Off
+)
+
+// The orders of Schedule. Priority comes before each. All but OrderFIFO believe the deadlines and sizes that callers send.
+const (
+	OrderFIFO = schedule.FIFO // first in, first out
+	OrderEDF  = schedule.EDF  // the earliest deadline first
+	OrderLSTF = schedule.LSTF // the least slack: deadline less remaining work
+	OrderSJF  = schedule.SJF  // the least work in total
+	OrderSRTF = schedule.SRTF // the least work that remains
+	OrderLASF = schedule.LASF // the least work so far
+)
+
+// The policies of Rates: how a short resource is divided among workflows.
+const (
+	BottleneckFair = rates.BottleneckFair // under overload alone, by weight
+	MaxMinFair     = rates.MaxMinFair     // at all times, by weight
+	DominantFair   = rates.DominantFair   // at all times, by the resource that each workflow needs most
 )
 
 // The modes of Culprit. The default, MonitorCulprits, names the request that blocks

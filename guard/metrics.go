@@ -60,9 +60,7 @@ func watchMetrics(meter metric.Meter, guards []*Guard) error {
 			o.ObserveInt64(failures, int64(c.failures), with())
 			for step := culprit.Throttle; step <= culprit.Session; step++ {
 				for result, n := range map[string]uint64{"done": c.cancels[step], "would": c.would[step], "gone": c.gone[step], "error": c.wrong[step]} {
-					if n > 0 {
-						o.ObserveInt64(cancels, int64(n), with(attribute.String("step", step.String()), attribute.String("result", result)))
-					}
+					o.ObserveInt64(cancels, int64(n), with(attribute.String("step", step.String()), attribute.String("result", result))) // from 0 on: the first is seen to happen
 				}
 			}
 			for v := culprit.Relieved; v <= culprit.Ignored; v++ {

@@ -100,6 +100,9 @@ type Cancel struct {
 	Task
 	At   time.Time `json:"at"`
 	Step string    `json:"step"`
+	// Resource is what it kept from others, Victims how many tasks waited behind it.
+	Resource string  `json:"resource,omitempty"`
+	Victims  float64 `json:"victims,omitempty"`
 	// Would tells that the guard only monitors.
 	Would bool `json:"would,omitempty"`
 	// Met tells that the task was still there.
@@ -262,6 +265,11 @@ func (g *Guard) outcome(o culprit.Outcome) {
 
 // note adds a cancel to status, log and audit. The lock is held.
 func (g *Guard) note(c Cancel) {
+	for i := range g.status.Candidates {
+		if one := &g.status.Candidates[i]; one.ID == c.ID {
+			c.Resource, c.Victims = one.Resource, one.Victims
+		}
+	}
 	if len(g.status.Cancels) == keptCancels {
 		g.status.Cancels = slices.Delete(g.status.Cancels, 0, 1)
 	}
@@ -279,7 +287,11 @@ func (g *Guard) note(c Cancel) {
 	if g.OnCancel != nil && c.Met {
 		g.OnCancel(c)
 	}
-	g.log.Warn(word, slog.String("step", c.Step), c.attr("culprit"), slog.String("error", c.Error))
+	attrs := []any{slog.String("step", c.Step), slog.String("resource", c.Resource), slog.Float64("victims", c.Victims), c.attr("culprit")}
+	if c.Error != "" {
+		attrs = append(attrs, slog.String("error", c.Error))
+	}
+	g.log.Warn(word, attrs...)
 }
 
 // acted enters what a cancel did.

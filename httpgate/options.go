@@ -61,11 +61,21 @@ func ProbePaths() []string { return []string{"/healthz", "/livez", "/readyz", "/
 
 // Exempt names requests that pass without a slot and are never refused: health
 // checks, which must not fail because of load, and streams that wait for long
-// before they answer anything. Default Paths(ProbePaths()...), which a service that exempts
-// more names again: Paths(append(ProbePaths(), "/polls/")...). Nil is none. Of several, the
-// last counts.
+// before they answer anything. Default Paths(ProbePaths()...), in place of which it stands: to
+// exempt more, use ExemptPaths. Nil is none. Of several, the last counts.
 func Exempt(exempt func(*http.Request) bool) Option {
 	return func(o *options) { o.exempt = exempt }
+}
+
+// ExemptPaths exempts the requests that Paths reports, beside the health checks or what Exempt named before.
+//
+//	httpgate.Install(gate, server, httpgate.ExemptPaths("/metrics", "/polls/"))
+func ExemptPaths(paths ...string) Option {
+	more := Paths(paths...)
+	return func(o *options) {
+		before := o.exempt
+		o.exempt = func(r *http.Request) bool { return before != nil && before(r) || more(r) }
+	}
 }
 
 // Paths reports requests by path, for Exempt. A path that ends in a slash covers

@@ -23,6 +23,9 @@ func TestProbesAreExempt(t *testing.T) {
 	}{
 		{nil, "/healthz", 200}, {nil, "/livez", 200}, {nil, "/readyz", 200}, {nil, "/health", 200}, {nil, "/", 503}, {nil, "/healthz/x", 503},
 		{[]Option{Exempt(nil)}, "/healthz", 503}, {[]Option{Exempt(Paths("/ping"))}, "/ping", 200}, {[]Option{Exempt(Paths("/ping"))}, "/healthz", 503},
+		{[]Option{ExemptPaths("/metrics", "/polls/"), ExemptPaths("/ping")}, "/metrics", 200}, {[]Option{ExemptPaths("/metrics"), ExemptPaths("/ping")}, "/ping", 200},
+		{[]Option{ExemptPaths("/polls/")}, "/polls/1", 200}, {[]Option{ExemptPaths("/polls/")}, "/healthz", 200}, {[]Option{ExemptPaths("/polls/")}, "/polls/../x", 503},
+		{[]Option{Exempt(nil), ExemptPaths("/ping")}, "/ping", 200}, {[]Option{Exempt(nil), ExemptPaths("/ping")}, "/healthz", 503},
 	} {
 		w := httptest.NewRecorder()
 		Handler(gate, text("ok"), tt.opts...).ServeHTTP(w, httptest.NewRequest("GET", tt.path, nil))

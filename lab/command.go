@@ -114,13 +114,13 @@ there are some. The exit code is 0 if every bar was reached, and 1 if one was mi
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("%d names given, expected one of: %s", len(args), names())
+				return fmt.Errorf("%d names given, expected one; spillgate lab list lists all %d", len(args), len(Experiments()))
 			}
 			if _, ok := find(args[0]); !ok {
 				if meant := spelling.DidYouMean(args[0], list()); meant != "" {
 					return fmt.Errorf("there is no experiment %q%s", args[0], meant)
 				}
-				return fmt.Errorf("there is no experiment %q, expected one of: %s", args[0], names())
+				return fmt.Errorf("there is no experiment %q; spillgate lab list lists all %d", args[0], len(Experiments()))
 			}
 			return nil
 		},
@@ -185,8 +185,6 @@ func list() (all []string) {
 	}
 	return all
 }
-
-func names() string { return strings.Join(list(), ", ") }
 
 func printResult(w io.Writer, e experiment.Experiment, r *experiment.Result, took time.Duration) error {
 	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", e.Name, e.Title, e.About)

@@ -202,6 +202,7 @@ func (g *Gate) Watch(gate *live.Gate) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	g.notice.watched.Store(gate)
 	return registration.Unregister, nil
 }
 

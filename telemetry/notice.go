@@ -22,6 +22,8 @@ type notice struct {
 	counts [work.NumReasons]atomic.Int64
 	// waits is true from a line until Notice has passed without a refusal.
 	waits atomic.Bool
+	// watched is the gate whose state a line has; nil before Gate.Watch.
+	watched atomic.Pointer[live.Gate]
 }
 
 // reach logs that the objective cannot be met, or can be again.
@@ -72,7 +74,7 @@ func (n *notice) some() bool {
 	return false
 }
 
-// line logs what is counted, and starts again; it reports false if that is nothing.
+// line logs what is counted, beside the state of the gate, and starts again; it reports false if nothing is counted.
 func (n *notice) line(more ...any) bool {
 	attrs := []any{slog.String("gate", n.gate)}
 	total, drained := int64(0), int64(0)
@@ -92,6 +94,13 @@ func (n *notice) line(more ...any) bool {
 	if drained == total {
 		level, text = slog.LevelInfo, "draining: requests refused"
 	}
-	n.log.Log(context.Background(), level, text, append(attrs, more...)...)
+	attrs = append(attrs, more...)
+	if gate := n.watched.Load(); gate != nil {
+		// More load leaves the service time as it was; a slower service does not.
+		s := gate.Stats()
+		attrs = append(attrs, slog.Int("slots", s.Limit), slog.Int("running", s.Running), slog.Int("waiting", s.Waiting),
+			slog.Duration("service", s.Service), slog.Duration("objective", s.Objective))
+	}
+	n.log.Log(context.Background(), level, text, attrs...)
 	return true
 }

@@ -23,7 +23,7 @@ import (
 //	metrics, err := telemetry.Prometheus(gate, "orders")
 //	mux.Handle("/metrics", metrics)
 //
-// If mux is behind the gate, exempt the path (httpgate.Exempt), or scrapes are refused under overload.
+// If mux is behind the gate, exempt the path (httpgate.ExemptPaths), or scrapes are refused under overload.
 func Prometheus(gate *live.Gate, name string) (http.Handler, error) {
 	t, err := New()
 	if err != nil {

@@ -326,7 +326,12 @@ func TestDrainIsNoOverload(t *testing.T) {
 	if gate.Do(t.Context(), "job", func(context.Context) error { return nil }) == nil {
 		t.Fatal("a gate that drains let a job in")
 	}
-	if line := await.Value(t, lines, "the refusal in the log"); !strings.Contains(line, "level=INFO") || strings.Contains(line, "overload") {
+	line := await.Value(t, lines, "the refusal in the log")
+	if !strings.Contains(line, "level=INFO") || strings.Contains(line, "overload") {
 		t.Errorf("the log says %s", line)
+	}
+	// Nor is a reader left to guess how full the gate is.
+	if want := " slots=64 running=0 waiting=0 service=0s objective=1m0s"; !strings.Contains(line, want) {
+		t.Errorf("the log says %s, want%s in it", line, want)
 	}
 }

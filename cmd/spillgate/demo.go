@@ -23,6 +23,7 @@ import (
 // demoFlags are the flags of the demo.
 type demoFlags struct {
 	quick, plain, json, noPage bool
+	brief                      bool
 	addr, out                  string
 	seed                       uint64
 }
@@ -76,6 +77,8 @@ each topic.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.quick, "quick", false, "play less than half of the time, with noisier figures")
+	flags.BoolVar(&f.brief, "brief", false, "play some seconds, whose figures say nothing, as tests do")
+	_ = flags.MarkHidden("brief")
 	flags.BoolVar(&f.plain, "plain", false, "print lines, also on a terminal")
 	flags.BoolVar(&f.json, "json", false, "print only the result, as JSON")
 	flags.BoolVar(&f.noPage, "no-page", false, "do not serve the web page")
@@ -153,7 +156,10 @@ func runDemo(ctx context.Context, f demoFlags, stdout, stderr io.Writer) error {
 			}
 		},
 	}
-	if f.quick {
+	switch {
+	case f.brief:
+		cfg.Plan = demo.Brief()
+	case f.quick:
 		cfg.Plan = demo.Quick()
 	}
 	state, err := demo.Play(ctx, cfg)

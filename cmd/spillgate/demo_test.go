@@ -66,12 +66,12 @@ func checkNoProcess(t *testing.T, mark string) {
 	}
 }
 
-// The quick demo as a stranger runs it: its page is up while it goes on, it ends
+// A demo as a stranger runs it, but for the length of its acts: its page is up while it goes on, it ends
 // by itself, and the result says what happened.
 func TestDemo(t *testing.T) {
 	t.Parallel() // with TestKill: neither is about how fast the machine is
 	out := t.TempDir()
-	cmd, mark := spillgate(t, "demo", "--quick", "--json", "--seed", "11", "--out", out)
+	cmd, mark := spillgate(t, "demo", "--brief", "--json", "--seed", "11", "--out", out)
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()
@@ -146,7 +146,7 @@ func TestDemo(t *testing.T) {
 
 // An interrupt in the middle of the demo: exit code 130, and no process stays.
 func TestDemoInterrupted(t *testing.T) {
-	cmd, mark := spillgate(t, "demo", "--quick", "--plain", "--no-page", "--out", t.TempDir())
+	cmd, mark := spillgate(t, "demo", "--brief", "--plain", "--no-page", "--out", t.TempDir())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()

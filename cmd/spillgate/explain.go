@@ -90,18 +90,16 @@ func runExplain(ctx context.Context, out io.Writer, admin, id string, f explainF
 	switch {
 	case errors.Is(err, errNoPage) && id != "":
 		return fmt.Errorf("no gate at %s remembers the refusal %s: each remembers its newest %d, and a Go service tells of them if it serves telemetry.Refusals", admin, id, live.MostExplained)
-	case errors.Is(err, errNoPage):
-		return fmt.Errorf("%s has no page %s: a proxy has it at its admin address, and a Go service if it serves telemetry.Refusals", admin, telemetry.PathRefusals)
-	case err != nil:
+	case err != nil && !errors.Is(err, errNoPage):
 		return err
+	}
+	var all []telemetry.Refused
+	if err != nil || json.Unmarshal(text, &all) != nil { // a service may serve its metrics at every path
+		return fmt.Errorf("%s has no page %s: a proxy has it at its admin address, and a Go service if it serves telemetry.Refusals", admin, telemetry.PathRefusals)
 	}
 	if f.json {
 		_, err := out.Write(text)
 		return err
-	}
-	var all []telemetry.Refused
-	if err := json.Unmarshal(text, &all); err != nil {
-		return fmt.Errorf("GET %s: %w; expected the admin address of a proxy or a service", telemetry.PathRefusals, err)
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no gate has refused a request; what a proxy refuses by at_once, limits or a guard's advice is in its access log and metrics alone")

@@ -157,6 +157,30 @@ func TestTopRefusesWhatIsNoSource(t *testing.T) {
 	}
 }
 
+// A service may serve its metrics at every path, as with http.Serve(listener, promhttp.Handler()).
+func TestTopReadsMetricsAtEveryPath(t *testing.T) {
+	metrics, err := os.ReadFile(filepath.Join("testdata", "top", "proxy.metrics"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{string(metrics): "", "up 1\n": "not the JSON of a guard or proxy"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+		defer server.Close()
+		r, err := openTop(server.Listener.Addr().String(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := r.Read(t.Context())
+		if want == "" && (s.Error != "" || s.Kind != "service" || len(s.Gates) == 0) || !strings.Contains(s.Error, want) {
+			t.Errorf("%.20q: %+v, want the error %q", body, s, want)
+		}
+		var out bytes.Buffer
+		if code := run(t.Context(), subcommands(), []string{"explain", server.Listener.Addr().String()}, &out, &out); code != exitFailure || !strings.Contains(out.String(), "serves telemetry.Refusals") {
+			t.Errorf("explain: %d %s", code, out.String())
+		}
+	}
+}
+
 func TestTopShowsNothingThatSteersTheTerminal(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc"
 	task := guard.Task{User: hostile, Kind: hostile, Fingerprint: hostile, Statement: hostile}

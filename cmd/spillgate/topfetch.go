@@ -65,16 +65,20 @@ func (a *topAdmin) Read(ctx context.Context) topSource {
 	defer cancel()
 	s := topSource{Name: a.name}
 	text, err := a.get(ctx, proxy.PathStatus)
+	var strange error // the page is no status: a service may serve its metrics at every path
 	if err == nil {
-		all, err := s.topStatus(text)
-		if err != nil || all {
-			return s.failed(err)
+		var all bool
+		if all, strange = s.topStatus(text); all {
+			return s
 		}
 	} else if !errors.Is(err, errNoPage) { // a service may have metrics alone
 		return s.failed(err)
 	}
 	if text, err = a.get(ctx, proxy.PathMetrics); err == nil {
 		err = s.topMetrics(text)
+	}
+	if err != nil && strange != nil {
+		err = strange
 	}
 	return s.failed(err)
 }

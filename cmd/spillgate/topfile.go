@@ -127,18 +127,20 @@ func (f *topFile) see(l *taskfile.Look) {
 	s.Holding, s.Waiting = present(l.Sample.Holding(topTasks)), present(l.Sample.Waiting(topTasks))
 	for i := range l.Sample.Tasks {
 		id := l.Sample.Tasks[i].ID
+		resource, victims := "", 0.0
 		for _, c := range d.Candidates {
 			if c.Task == id {
+				resource, victims = l.Sample.Resources[c.Resource].Name, c.Victims
 				why := c.Why.String()
 				if c.Why == culprit.BarredTask {
 					why = "barred: " + c.Barred.String()
 				}
-				s.Candidates = append(s.Candidates, guard.CandidateStatus{Task: f.task(l, i), Resource: l.Sample.Resources[c.Resource].Name, Score: c.Score, Victims: c.Victims, Net: c.Net, Why: why})
+				s.Candidates = append(s.Candidates, guard.CandidateStatus{Task: f.task(l, i), Resource: resource, Score: c.Score, Victims: victims, Net: c.Net, Why: why})
 			}
 		}
 		if a := d.Action; a.Step != culprit.NoStep && a.Task == id {
 			s.Cancels = append(s.Cancels[max(0, len(s.Cancels)-topCancels+1):len(s.Cancels):len(s.Cancels)],
-				guard.Cancel{Task: f.task(l, i), At: time.Now(), Step: a.Step.String(), Would: true, Met: true})
+				guard.Cancel{Task: f.task(l, i), At: time.Now(), Step: a.Step.String(), Resource: resource, Victims: victims, Would: true, Met: true})
 		}
 	}
 	f.status = s

@@ -49,6 +49,9 @@ func (l *topLook) screen(v *topView, width int) string {
 					line(l.faint, text)
 				}
 			}
+			if slices.ContainsFunc(s.Gates, func(g topGate) bool { return g.Rate != nil && len(g.Rate.Sheds)+len(g.Rate.Would) > 0 }) {
+				line(l.faint, "why a request was refused: spillgate explain "+clean(s.Name))
+			}
 		}
 		for _, k := range s.KeptOut {
 			line(l.bad, clean(fmt.Sprintf("kept out: %s for %s, because %s", k.Route, seconds(k.For), k.Cause)))
@@ -200,7 +203,7 @@ func candidatesTable(list []guard.CandidateStatus) *table.Table {
 
 // cancelsTable shows the last five cancels, newest first.
 func cancelsTable(list []guard.Cancel) *table.Table {
-	t := &table.Table{Columns: columns("at", "cancel", "who", "what", "result")}
+	t := &table.Table{Columns: columns("at", "cancel", "who", "what", "resource", "result")}
 	for _, c := range slices.Backward(list[max(0, len(list)-5):]) {
 		result := c.Verdict
 		switch {
@@ -213,7 +216,7 @@ func cancelsTable(list []guard.Cancel) *table.Table {
 		case c.Verdict != "":
 			result += " after " + seconds(c.After)
 		}
-		t.Add(c.At.Format(time.TimeOnly), clean(c.Step), who(&c.Task), what(&c.Task), clean(result))
+		t.Add(c.At.Format(time.TimeOnly), clean(c.Step), who(&c.Task), what(&c.Task), clean(c.Resource), clean(result))
 	}
 	return t
 }

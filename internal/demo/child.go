@@ -32,13 +32,17 @@ func newCrew(command []string) (crew, error) {
 	return c, nil
 }
 
-// gogc is the collector's setting of every child. At the default, collection
-// alone can look like an overload on one processor.
-const gogc = "400"
+// gogc is the collector's setting of the services. At the default, collection
+// alone can look like an overload on one processor. The generator collects nothing
+// until it has loadMemory, which no act needs: see package openloop.
+const (
+	gogc       = "400"
+	loadMemory = "1GiB"
+)
 
 // The parts go before whatever else the machine does, where that is permitted:
-// what else it does is not to be measured. The generator goes first, because a
-// late one makes the run invalid (see proc.Spec.Nice).
+// what else it does is not to be measured. The generator goes before all of it
+// (proc.Spec.RealTime), or else first, because a late one makes the run invalid.
 const (
 	serviceNice = -5
 	loadNice    = -10
@@ -50,14 +54,20 @@ func (c crew) start(ctx context.Context, name string, p stage.Part, on func(stag
 	if err != nil {
 		return nil, err
 	}
-	spec := proc.Spec{
-		Name: name, Args: append(append([]string(nil), c.command...), arg),
-		CPUs: c.serviceCPUs, Nice: serviceNice, GOGC: gogc, Output: &lines{on: on},
-	}
-	if p.Load != nil {
-		spec.CPUs, spec.Nice, spec.ReadyTimeout = c.loadCPUs, loadNice, -1
-	}
+	spec := c.spec(name, p.Load != nil)
+	spec.Args, spec.Output = append(append([]string(nil), c.command...), arg), &lines{on: on}
 	return proc.Start(ctx, spec)
+}
+
+// spec says on which processors a child runs, and before what else: the load, or a service.
+func (c crew) spec(name string, load bool) proc.Spec {
+	if !load {
+		return proc.Spec{Name: name, CPUs: c.serviceCPUs, Nice: serviceNice, GOGC: gogc}
+	}
+	return proc.Spec{
+		Name: name, CPUs: c.loadCPUs, Nice: loadNice, RealTime: true, GOGC: "off", Env: []string{"GOMEMLIMIT=" + loadMemory},
+		ReadyTimeout: -1, // it only runs
+	}
 }
 
 // lines cuts what a child writes into lines and decodes those of JSON. What is

@@ -230,7 +230,7 @@ func culprits(s State) *table.Table {
 		return fmt.Sprintf("%.0f of %.0f/s", o.Goodput, o.Offered)
 	})
 	row("goodput during", during(func(o stage.StepStats) string { return fmt.Sprintf("%.0f of %.0f/s", o.Goodput, o.Offered) }))
-	row("p99 during", during(func(o stage.StepStats) string { return fmt.Sprintf("%.0f ms, objective %.0f", o.P99MS, s.SLOMS) }))
+	row("p99 during", during(func(o stage.StepStats) string { return p99(o, &s) }))
 	row("timed out", during(func(o stage.StepStats) string { return fmt.Sprint(o.TimedOut) }))
 	row("refused", during(func(o stage.StepStats) string { return fmt.Sprint(o.Refused) }))
 	row("cancelled", (*LockRun).Verdict)

@@ -35,31 +35,6 @@ func TestMain(m *testing.M) {
 	leaks.Verify(m)
 }
 
-// short is a demo of a few seconds.
-func short() demo.Plan {
-	p := demo.Quick()
-	p.Workers, p.Mean, p.Conns = 4, 20*time.Millisecond, 8
-	p.SLO, p.Timeout = 300*time.Millisecond, time.Second
-	p.Try, p.Retake = 100*time.Millisecond, 200*time.Millisecond
-	p.Steps = []demo.Step{{"0.7x", 0.7, 500 * time.Millisecond}, {"2.5x", 2.5, 750 * time.Millisecond}, {"0.7x again", 0.7, 500 * time.Millisecond}}
-	p.TenantConns, p.Before, p.During, p.After = 3, 500*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
-	p.Shop.CalmFor, p.Shop.FloodFor, p.Shop.Period = 250*time.Millisecond, 1250*time.Millisecond, 50*time.Millisecond
-	p.Lock.Calm, p.Lock.Held, p.Lock.After = 500*time.Millisecond, time.Second, 500*time.Millisecond
-	p.Feed.Calm, p.Feed.Flooded, p.Feed.After = 250*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
-	return p
-}
-
-// hasty is short, with acts so brief that nothing can be said of them: for those before the one
-// that is looked at.
-func hasty() demo.Plan {
-	p := short()
-	for i := range p.Steps {
-		p.Steps[i].For = 250 * time.Millisecond
-	}
-	p.Before, p.During, p.After, p.Shop.FloodFor = 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond
-	return p
-}
-
 // part returns the arguments with which this program plays a part in a demo of one test, and the mark among them
 // by which its processes are known.
 func part(t *testing.T) (command []string, mark string) {
@@ -110,7 +85,7 @@ func TestPlay(t *testing.T) {
 	var lines bytes.Buffer
 	view := demo.NewLines(&lines)
 	final, err := demo.Play(t.Context(), demo.Config{
-		Plan: short(), Seed: 5, Command: command,
+		Plan: demo.Brief(), Seed: 5, Command: command,
 		// TestReport draws one: the race detector takes seconds for the pictures.
 		Report: func(demo.State) (string, error) { return "report", nil },
 		Publish: func(s demo.State) {
@@ -255,7 +230,7 @@ func TestPlayInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	final, err := demo.Play(ctx, demo.Config{
-		Plan: short(), Command: command,
+		Plan: demo.Brief(), Command: command,
 		Publish: func(s demo.State) {
 			if len(s.Acts) == 1 && len(s.Acts[0].Points) > 1 {
 				cancel()
@@ -268,49 +243,33 @@ func TestPlayInterrupted(t *testing.T) {
 	checkGone(t, mark)
 }
 
-// An interrupt in the middle of the tenants' act ends everything too.
-func TestPlayInterruptedWithTenants(t *testing.T) {
-	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
-	command, mark := part(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	final, err := demo.Play(ctx, demo.Config{
-		Plan: hasty(), Command: command,
-		Publish: func(s demo.State) {
-			if s.Tenants != nil && s.Tenants.Settled() > 0 {
-				cancel()
-			}
-		},
-	})
-	if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || final.Tenants == nil || final.Tenants.Running {
-		t.Errorf("scene %q, tenants %+v, error %v; want an interruption", final.Scene, final.Tenants, err)
-	}
-	checkGone(t, mark)
-}
-
-// And one in the middle of the checkouts, the culprit's and the broker's.
+// And one in the middle of each later act, played alone.
 func TestPlayInterruptedLater(t *testing.T) {
 	t.Parallel() // with the other interrupts, none of which is about how fast the machine is
-	for name, tt := range map[string]struct {
+	for act, tt := range map[demo.Scene]struct {
 		reached func(demo.State) bool
 		// left reports whether the act is there and nothing of it is played any more.
 		left func(demo.State) bool
 	}{
-		"checkouts": {
+		demo.Sharing: {
+			func(s demo.State) bool { return s.Tenants != nil && s.Tenants.Settled() > 0 },
+			func(s demo.State) bool { return s.Tenants != nil && !s.Tenants.Running },
+		},
+		demo.Checkout: {
 			func(s demo.State) bool {
 				o := s.Checkout.Order(demo.Shares)
 				return o != nil && len(o.Kinds[0].Points) > 0
 			},
 			func(s demo.State) bool { return s.Checkout != nil && s.Checkout.Running() == nil },
 		},
-		"culprit": {
+		demo.Seizing: {
 			func(s demo.State) bool {
 				r := s.Culprit.Running()
 				return r != nil && len(s.Culprit.Runs) == 2 && len(r.Points) > 0
 			},
 			func(s demo.State) bool { return s.Culprit != nil && s.Culprit.Running() == nil },
 		},
-		"broker": {
+		demo.Flooding: {
 			func(s demo.State) bool {
 				r := s.Feed.Running()
 				return r != nil && len(s.Feed.Runs) == 2 && len(r.Points) > 0
@@ -318,19 +277,19 @@ func TestPlayInterruptedLater(t *testing.T) {
 			func(s demo.State) bool { return s.Feed != nil && s.Feed.Running() == nil },
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(string(act), func(t *testing.T) {
 			t.Parallel()
 			command, mark := part(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			final, err := demo.Play(ctx, demo.Config{
-				Plan: hasty(), Command: command,
+			final, err := demo.PlayAct(ctx, demo.Config{
+				Plan: demo.Brief(), Command: command,
 				Publish: func(s demo.State) {
 					if tt.reached(s) {
 						cancel()
 					}
 				},
-			})
+			}, act)
 			if !errors.Is(err, context.Canceled) || final.Scene != demo.Interrupted || !tt.left(final) {
 				t.Errorf("scene %q, state %+v, error %v; want an interruption", final.Scene, final, err)
 			}
@@ -341,7 +300,7 @@ func TestPlayInterruptedLater(t *testing.T) {
 
 // A program that cannot play its part fails the demo, with what it wrote.
 func TestPlayFails(t *testing.T) {
-	final, err := demo.Play(t.Context(), demo.Config{Plan: short(), Command: []string{"refuse"}})
+	final, err := demo.Play(t.Context(), demo.Config{Plan: demo.Brief(), Command: []string{"refuse"}})
 	if err == nil || !strings.Contains(err.Error(), "not for me") {
 		t.Errorf("got %v, want an error that quotes the child", err)
 	}
@@ -473,6 +432,19 @@ func TestTables(t *testing.T) {
 	s.Feed.Runs[1].Outcome.Valid, s.Feed.Runs[1].Outcome.Invalid = false, []string{"it was late"}
 	if text := demo.Tables(s)[7].Text(80); !strings.Contains(text, "it was late") || !strings.Contains(s.Summary(), "does not count") {
 		t.Errorf("an invalid act of the broker is not marked:\n%s\n%s", text, s.Summary())
+	}
+	// Where nothing was served there is no latency, least of all one of 0 ms.
+	s = demotest.Recorded(t)
+	o1, o5, o6 := &s.Acts[0].Outcome.Steps[s.Overload()], &s.Culprit.Runs[0].Steps[demo.DuringReport], &s.Feed.Runs[0].Steps[demo.DuringTopic]
+	for _, o := range []*stage.StepStats{o1, o5, o6} {
+		o.Served, o.Goodput, o.P50MS, o.P99MS = 0, 0, 0, 0
+	}
+	all := s.Summary()
+	for _, table := range demo.Tables(s) {
+		all += table.Text(80)
+	}
+	if n := strings.Count(all, "nothing was served"); n != 4 || strings.Contains(all, " 0 ms") {
+		t.Errorf("%d cells say that nothing was served, want 4, and no latency of 0 ms:\n%s", n, all)
 	}
 	if tables := demo.Tables(demotest.At(t, 1, 10)); tables != nil {
 		t.Errorf("tables of a demo that is not over: %v", tables)

@@ -208,16 +208,11 @@ func feeds(s State) *table.Table {
 		}
 	}
 	goodput := func(o stage.StepStats) string { return fmt.Sprintf("%.0f of %.0f/s", o.Goodput, o.Offered) }
-	p99 := func(o stage.StepStats) string {
-		if o.Served == 0 {
-			return "none came in time"
-		}
-		return fmt.Sprintf("%.0f ms, objective %.0f", o.P99MS, s.SLOMS)
-	}
+	late := func(o stage.StepStats) string { return p99(o, &s) }
 	row("goodput before", in(BeforeTopic, goodput))
 	row("goodput in the flood", in(DuringTopic, goodput))
-	row("p99 before", in(BeforeTopic, p99))
-	row("p99 in the flood", in(DuringTopic, p99))
+	row("p99 before", in(BeforeTopic, late))
+	row("p99 in the flood", in(DuringTopic, late))
 	row("given up after "+fmt.Sprintf("%g s", s.TimeoutMS/1000), func(r *FeedRun) string { return fmt.Sprint(r.Totals.TimedOut) })
 	row("the flood: sent", func(r *FeedRun) string { return fmt.Sprint(r.Flooded.Sent) })
 	row("the flood: came", func(r *FeedRun) string { return fmt.Sprint(r.Flooded.Came) })

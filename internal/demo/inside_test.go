@@ -29,10 +29,27 @@ func TestLinesOfAChild(t *testing.T) {
 
 // What was offered and not served took no 0 ms.
 func TestTook(t *testing.T) {
-	for want, p := range map[string]stage.Point{"  12 ms": {Offered: 9, P99MS: 12.4}, "   – ms": {Offered: 9}, "   0 ms": {}} {
+	for _, tt := range []struct {
+		want string
+		p    stage.Point
+	}{{"  12 ms", stage.Point{Offered: 9, P99MS: 12.4}}, {"   – ms", stage.Point{Offered: 9}}, {"   – ms", stage.Point{}}} {
+		want, p := tt.want, tt.p
 		if got := took(p, p.P99MS, 4); got != want {
 			t.Errorf("%+v: %q, want %q", p, got, want)
 		}
+	}
+}
+
+// The load goes before everything else and collects no garbage: at nice -10 and with 400 % its p99 send lag was 5 to 12 ms in the
+// overload, and 0.3 to 0.5 ms like this, on a machine that 25 other programs wanted. The services leave the rest of the machine a part.
+func TestLoadGoesFirst(t *testing.T) {
+	c := crew{loadCPUs: []int{0}, serviceCPUs: []int{1}}
+	load, service := c.spec("load", true), c.spec("store", false)
+	if !load.RealTime || load.GOGC != "off" || load.Nice >= service.Nice || load.CPUs[0] != 0 {
+		t.Errorf("the load is started as %+v", load)
+	}
+	if service.RealTime || service.GOGC == "off" || service.CPUs[0] != 1 {
+		t.Errorf("a service is started as %+v", service)
 	}
 }
 

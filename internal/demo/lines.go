@@ -204,9 +204,9 @@ func (l *Lines) due(s State, at float64, steps []StepState) bool {
 	return true
 }
 
-// took is a latency of a point, in so many columns: a dash where nothing was served of what was offered.
+// took is a latency of a point, in so many columns: a dash where nothing was served.
 func took(p stage.Point, ms float64, width int) string {
-	if p.P99MS == 0 && p.Offered > 0 {
+	if p.P99MS == 0 {
 		return fmt.Sprintf("%*s ms", width, "–")
 	}
 	return fmt.Sprintf("%*.0f ms", width, ms)

@@ -97,6 +97,18 @@ func Quick() Plan {
 	return p
 }
 
+// Brief is a demo of a few seconds, whose figures say nothing: for tests, with a store that is slow enough for any machine.
+func Brief() Plan {
+	p := plan(100*time.Millisecond, 200*time.Millisecond, 500*time.Millisecond, 750*time.Millisecond, 500*time.Millisecond)
+	p.Workers, p.Mean, p.Conns = 4, 20*time.Millisecond, 8
+	p.SLO, p.Timeout = 300*time.Millisecond, time.Second
+	p.TenantConns, p.Before, p.During, p.After = 3, 500*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond
+	p.Shop = shopPlan(250*time.Millisecond, 1250*time.Millisecond, 50*time.Millisecond)
+	p.Lock = lockPlan(500*time.Millisecond, time.Second, 500*time.Millisecond)
+	p.Feed = feedPlan(250*time.Millisecond, 750*time.Millisecond, 250*time.Millisecond)
+	return p
+}
+
 func shopPlan(calm, flood, period time.Duration) ShopPlan {
 	return ShopPlan{
 		Servers: []string{"cart", "stock", "payment", "shipping"}, Workers: 2, Mean: 6 * time.Millisecond, Conns: 4,

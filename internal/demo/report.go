@@ -33,7 +33,7 @@ func WriteReport(dir string, s State) (string, error) {
 	}
 	if s.Tenants.Complete() {
 		r.Text(fmt.Sprintf("In the third act tenants %s share the services over %d connections each. The gates give each tenant a rate "+
-			"and its turn in the queue; no tenant is configured. A request's tenant is the workflow in its tags.",
+			"and its turn in the queue, and let a request wait for its rate for half of the objective; no tenant is configured. A request's tenant is the workflow in its tags.",
 			strings.Join(s.Tenants.names(), ", "), s.Tenants.Conns))
 		r.Table(tenants(s))
 		for _, c := range tenantCharts(s) {

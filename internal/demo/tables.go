@@ -42,8 +42,11 @@ func (s *State) Summary() string {
 	step := s.Steps[i]
 	sentence := func(a *Act) string {
 		o := a.Outcome.Steps[i]
-		text := fmt.Sprintf("%s: %.0f of %.0f requests/s met the objective of %.0f ms, %.0f %% of the capacity; p99 %.0f ms; ",
-			a.Name, o.Goodput, o.Offered, s.SLOMS, 100*o.Goodput/s.Capacity.Rate, o.P99MS)
+		text := fmt.Sprintf("%s: %.0f of %.0f requests/s met the objective of %.0f ms, %.0f %% of the capacity; ",
+			a.Name, o.Goodput, o.Offered, s.SLOMS, 100*o.Goodput/s.Capacity.Rate)
+		if o.Served > 0 {
+			text += fmt.Sprintf("p99 %.0f ms; ", o.P99MS)
+		}
 		return text + "after the overload it " + recovered(a, s) + "."
 	}
 	text := fmt.Sprintf("At %.1fx the measured capacity of %.0f requests/s: ", step.Factor, s.Capacity.Rate) +
@@ -158,10 +161,14 @@ func comparison(s State) *table.Table {
 	row("SLO attainment", func(a *Act) string {
 		return fmt.Sprintf("%.1f %% of offered", 100*at(a).Attainment)
 	}, nil)
-	row("p50 of answers", func(a *Act) string { return fmt.Sprintf("%.0f ms", at(a).P50MS) }, nil)
-	row("p99 of answers", func(a *Act) string {
-		return fmt.Sprintf("%.0f ms, objective %.0f", at(a).P99MS, s.SLOMS)
-	}, mark(func(a *Act) bool { return at(a).P99MS <= s.SLOMS }))
+	row("p50 of answers", func(a *Act) string {
+		if at(a).Served == 0 {
+			return noAnswer
+		}
+		return fmt.Sprintf("%.0f ms", at(a).P50MS)
+	}, nil)
+	row("p99 of answers", func(a *Act) string { return p99(at(a), &s) },
+		mark(func(a *Act) bool { return at(a).Served > 0 && at(a).P99MS <= s.SLOMS }))
 	row("not answered", func(a *Act) string {
 		o := at(a)
 		total := float64(o.Refused+o.TimedOut+o.Failed) / (o.To - o.From)
@@ -195,6 +202,25 @@ func comparison(s State) *table.Table {
 	return t
 }
 
+// noAnswer stands where a latency would, if nothing was served: a latency of 0 ms would look like the best of all.
+const noAnswer = "none, nothing was served"
+
+// p99 says the 99th percentile of what was served in a step, beside the objective.
+func p99(o stage.StepStats, s *State) string {
+	if o.Served == 0 {
+		return noAnswer
+	}
+	return fmt.Sprintf("%.0f ms, objective %.0f", o.P99MS, s.SLOMS)
+}
+
+// served is a latency of a step in a column of numbers, a dash if nothing was served.
+func served(o stage.StepStats, ms float64) any {
+	if o.Served == 0 {
+		return "–"
+	}
+	return ms
+}
+
 func steps(s State) *table.Table {
 	t := &table.Table{
 		Title: "every step of the load",
@@ -208,7 +234,7 @@ func steps(s State) *table.Table {
 	for _, a := range s.Acts {
 		for i, o := range a.Outcome.Steps {
 			seconds := o.To - o.From
-			t.Add(a.Name, s.Steps[i].Name, o.Offered, o.Goodput, 100*o.Attainment, o.P50MS, o.P99MS,
+			t.Add(a.Name, s.Steps[i].Name, o.Offered, o.Goodput, 100*o.Attainment, served(o, o.P50MS), served(o, o.P99MS),
 				float64(o.Refused)/seconds, float64(o.TimedOut)/seconds)
 		}
 	}

@@ -215,7 +215,7 @@ func tenants(s State) *table.Table {
 			if o.Offered == 0 {
 				continue
 			}
-			t.Add(tenant.Name+" "+when, o.Offered, o.Goodput, 100*o.Attainment, o.P99MS, Refusals(o))
+			t.Add(tenant.Name+" "+when, o.Offered, o.Goodput, 100*o.Attainment, served(o, o.P99MS), Refusals(o))
 		}
 	}
 	if bad := a.invalid(); len(bad) > 0 {

@@ -53,6 +53,7 @@ var (
 	resp      *http.Response
 	listener  net.Listener
 	opts      []grpc.DialOption
+	options   []grpc.ServerOption
 	addresses []string
 	target, json         string
 	kind                 tracer.Kind

@@ -40,8 +40,8 @@ type GateConfig struct {
 	NoTurns bool
 	// ClassShares, if not nil, has the gate learn which requests are interactive, by
 	// Request.Key, and divide the slots between them and others: see package share.
-	// Its Servers is by default Slots.Initial. Default nil: a request has the class
-	// that its tags say, and classes have equal weights until SetWeight.
+	// It needs a fixed number of slots, equal Slots.Min and Max, which is by default its Servers. Default nil: a request
+	// has the class that its tags say, and classes have equal weights until SetWeight.
 	ClassShares *SharesConfig
 	// Culprit says how the gate looks for requests that keep others waiting. Default: it
 	// names them.
@@ -142,7 +142,7 @@ func NewGate(cfg GateConfig) (*Gate, error) {
 	if cfg.ClassShares != nil {
 		own := *cfg.ClassShares
 		if own.Servers == 0 {
-			own.Servers = float64(cfg.Slots.Initial)
+			own.Servers = float64(g.Stats().Limit)
 		}
 		if g.shares, err = NewShares(g, own); err != nil {
 			return nil, errors.Join(err, g.Close())

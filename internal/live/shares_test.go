@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
 	"github.com/spillgate/spillgate/internal/share"
+	"github.com/spillgate/spillgate/internal/slots"
 	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
@@ -327,5 +329,14 @@ func TestTicketUsedAgain(t *testing.T) {
 	var r wire.Reply
 	if ticket.Answer(&r); !r.HasProgress || r.Progress.Service > time.Minute {
 		t.Errorf("the third request answers %+v, want its own progress", r.Progress)
+	}
+}
+
+// The controller works with the slots of its gate, unless it is told another number: here with more than it takes.
+func TestSharesAreOfTheSlots(t *testing.T) {
+	const many = 2_000_000
+	_, err := NewGate(GateConfig{Config: admission.Config{Objective: time.Minute, Slots: slots.Config{Min: many, Max: many}}, ClassShares: &SharesConfig{}})
+	if err == nil || !strings.Contains(err.Error(), "Servers is 2e+06") {
+		t.Errorf("a gate of %d slots: %v, expected that its controller does not take so many servers", many, err)
 	}
 }

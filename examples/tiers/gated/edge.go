@@ -22,7 +22,7 @@ const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts":
 func Edge(address, store string) (*http.Server, error) {
 	gate := spillgate.MustNew(100 * time.Millisecond)
 	telemetry.MustRegister(gate, "edge")
-	conn, err := grpc.NewClient(store, append(grpcgate.DialOptions(grpcgate.WithServiceConfig(retries)), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(store, append(grpcgate.DialOptions(grpcgate.WithServiceConfig(retries), grpcgate.WithCalls(gate.Calls())), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func Edge(address, store string) (*http.Server, error) {
 		_, _ = w.Write([]byte(order.Value))
 	})
 	server := &http.Server{Addr: address, Handler: mux}
-	httpgate.Install(gate, server, httpgate.Exempt(httpgate.Paths(append(httpgate.ProbePaths(), "/metrics")...)))
+	httpgate.Install(gate, server, httpgate.ExemptPaths("/metrics"))
 	server.RegisterOnShutdown(func() { conn.Close() })
 	return server, nil
 }

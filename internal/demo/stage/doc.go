@@ -23,7 +23,8 @@
 // program is a broker with limits and without.
 //
 // Only the parent process knows the capacity of the store. Gates and wallets are
-// given the latency objective alone. The gates of a shop have as many
+// given the latency objective alone; with Tenants, gates are told as well for how long a
+// request may wait at its rate. The gates of a shop have as many
 // slots as there are workers.
 //
 // What this package does not do: it starts no process, and it draws nothing.

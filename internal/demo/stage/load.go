@@ -188,11 +188,7 @@ const dialPatience = time.Minute
 
 // connect opens the connections to the entry.
 func (l Load) connect(ctx context.Context) ([]*grpc.ClientConn, error) {
-	patience := walletPatience
-	if l.tenant != "" {
-		patience = tenantPatience
-	}
-	return dial(l.tagged(ctx), l.Target, l.Conns, method, dialOptions(l.Gated, patience, l.Objective)...)
+	return dial(l.tagged(ctx), l.Target, l.Conns, method, dialOptions(l.Gated)...)
 }
 
 // dial opens connections and sends one request on each, so that no handshake falls

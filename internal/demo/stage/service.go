@@ -17,7 +17,6 @@ import (
 
 	"github.com/spillgate/spillgate/grpcgate"
 	"github.com/spillgate/spillgate/internal/admission"
-	"github.com/spillgate/spillgate/internal/credit"
 	"github.com/spillgate/spillgate/internal/harness/service"
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/rates"
@@ -161,7 +160,7 @@ func (t *tier) open() ([]grpc.ServerOption, error) {
 	if t.cfg.Next == "" {
 		t.station, err = service.New(service.Config{Workers: t.cfg.Workers, Mean: t.cfg.Mean, Seed: t.cfg.Seed})
 	} else {
-		t.next, err = grpc.NewClient("passthrough:///"+t.cfg.Next, dialOptions(t.cfg.Gated, walletPatience, t.cfg.Objective)...)
+		t.next, err = grpc.NewClient("passthrough:///"+t.cfg.Next, dialOptions(t.cfg.Gated)...)
 	}
 	if err != nil || !t.cfg.Gated {
 		return nil, err
@@ -188,28 +187,11 @@ func (s Service) waitShare() float64 {
 	return min(0.5*float64(s.Objective)/float64(s.Budget), 1)
 }
 
-// walletPatience is the share of the objective that a request may spend waiting
-// for a credit. The callers' deadline is far beyond the objective, so without it
-// a request would wait to be answered too late. At a tenth, the p99 in five
-// seconds of overload was 180 to 231 ms, at a twentieth 103 to 115, with no less
-// goodput (two and three interleaved runs).
-const walletPatience = 0.05
-
-// tenantPatience is that of tenants. One who uses little has no credit to spare
-// when a request comes, and has to wait until one comes back. In simulation, with
-// two connections each, two tenants in their share lost 1.6 to 4.5 % of their
-// requests for want of credit at a fifth of the objective, and with eight
-// connections 6 to 22 % (three seeds). At two fifths it was 0.1 to 0.6 %; but a live
-// run lost 8 % to delay and to rates then.
-const tenantPatience = 0.2
-
-// dialOptions returns the options of every client in the demo. share is the part
-// of the objective that a request may wait for a credit.
-func dialOptions(gated bool, share float64, objective time.Duration) []grpc.DialOption {
+// dialOptions returns the options of every client in the demo.
+func dialOptions(gated bool) []grpc.DialOption {
 	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	if gated {
-		patience := time.Duration(share * float64(objective))
-		options = append(options, grpcgate.DialOptions(grpcgate.WithWallet(credit.WalletConfig{MaxWait: patience}))...)
+		options = append(options, grpcgate.DialOptions()...)
 	}
 	return options
 }
