@@ -48,6 +48,9 @@ func (r *reach) add(rank int) {
 
 func (r *reach) most() float64 { return max(r.top, r.before) }
 
+// told reports whether there are enough ranks for the highest to be more than what few requests at once can have.
+func (r *reach) told() bool { return r.before > 0 || r.count >= enoughRanks }
+
 const (
 	// enoughRanks is how many ranks reach the knee if times are as random as exponential ones: the highest of 48 is
 	// short of it by more than a tenth once in a hundred times.

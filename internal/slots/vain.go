@@ -180,7 +180,7 @@ func (l *Limit) recover(p point) {
 		// There is a queue. Half as many showed none, and by Little's law not many more keep the server busy.
 		v.state, l.window.fresh = recovered, true
 		l.limit = min(l.limit, max(down*l.limit, moreThan*p.throughput/(1-p.given)*k.service+few))
-	} else if room := l.reach.most() + 1; p.bound && l.limit < room && 2*l.limit >= room {
+	} else if room := l.reach.most() + 1; p.bound && l.reach.told() && l.limit < room && 2*l.limit >= room {
 		l.limit, v.state = room, recovered
 	} else if p.bound {
 		l.limit *= 2

@@ -230,3 +230,33 @@ func TestNotInVainWithFewer(t *testing.T) {
 		}
 	}
 }
+
+// TestFewRanksTellOfNoKnee: a server that works in batches of four is slow at its start, so that callers give up and a
+// quarter of few requests may run. What these show of the order in which requests end reaches no further than they do. Taken
+// for a knee, it held the limit at two: a simulated service did half of what it can for eight seconds and more.
+func TestFewRanksTellOfNoKnee(t *testing.T) {
+	const objective, batch = 200 * time.Millisecond, 46 * time.Millisecond
+	l, err := New(Config{Slack: objective / 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mono.Time(1)
+	for range 2 {
+		var places []Place
+		for range 7 {
+			places = append(places, l.Acquire(now))
+		}
+		began := now
+		now = now.Add(objective)
+		for _, p := range places {
+			l.Release(now, began, p, false)
+		}
+	}
+	if n := l.Limit(); n > 2 {
+		t.Fatalf("the limit is %d after all callers gave up, want 2", n)
+	}
+	now = convoy(l, now, 18, func(n int) time.Duration { return batch * time.Duration((n+3)/4) })
+	if n := l.Limit(); n < 4 {
+		t.Errorf("the limit is %d after %v, want 4 at least", n, time.Duration(now))
+	}
+}

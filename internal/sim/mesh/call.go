@@ -166,9 +166,10 @@ const (
 
 // cause says why a call failed.
 type cause struct {
-	kind   failure
-	reason work.Reason // of a refusal
-	nested bool        // a call failed, and parts of the request were executed
+	kind     failure
+	reason   work.Reason   // of a refusal
+	nested   bool          // a call failed, and parts of the request were executed
+	pushback time.Duration // of a refusal of a server that says when to come back; else 0
 }
 
 type failure uint8

@@ -287,6 +287,9 @@ func (w *World) conclude(c *call) {
 	switch {
 	case parent == nil:
 		r.top = nil
+		if why.kind == shed {
+			why.pushback = c.feedback.Pushback
+		}
 		w.concluded(r, why)
 	case why.kind == none:
 		w.childDone(parent)

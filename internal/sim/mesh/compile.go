@@ -1,6 +1,9 @@
 package mesh
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // program is all workflows flattened, so that running one follows indexes and
 // looks up no names.
@@ -15,11 +18,11 @@ type program struct {
 type stage struct {
 	service     int32
 	first, last int32
-	name        string // another one for each
+	kind        string
 }
 
 // Kind is what a request does there, for gates.
-func (s *stage) Kind() string { return s.name }
+func (s *stage) Kind() string { return s.kind }
 
 type stepKind uint8
 
@@ -78,7 +81,7 @@ func (p *program) add(cfg *Config, number map[string]int32, down [][]int32, from
 	service := number[from.Service]
 	id := int32(len(p.stages))
 	first := int32(len(p.steps))
-	p.stages = append(p.stages, stage{service, first, first + int32(len(from.Steps)), strconv.Itoa(len(p.stages))})
+	p.stages = append(p.stages, stage{service, first, first + int32(len(from.Steps)), cmp.Or(from.kind, strconv.Itoa(int(id)))})
 	p.steps = append(p.steps, make([]step, len(from.Steps))...)
 	for i := range from.Steps {
 		s := &from.Steps[i]

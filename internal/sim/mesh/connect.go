@@ -125,14 +125,17 @@ func (w *World) tag(c *call) {
 }
 
 // retryAsDescribed sends a request again, if its group does that and the failure was a
-// refusal of which nothing was executed.
+// refusal of which nothing was executed. Whether it makes sense, and when, the server says to those who listen.
 func (w *World) retryAsDescribed(r *root, why cause) bool {
 	c := &w.clients[r.client]
 	g := &w.cfg.described.world.Clients[c.group].Retry
-	if int(r.attempt)+1 >= g.Attempts || why.nested || !retryable(why) || g.Budget > 0 && c.tokens < 1 {
+	if int(r.attempt)+1 >= g.Attempts || why.kind != shed || why.nested || !g.Stubborn && !why.reason.Retryable() || g.Budget > 0 && c.tokens < 1 {
 		return false
 	}
 	wait := float64(g.Backoff) * math.Exp2(float64(r.attempt)) * (0.5 + r.chance.of(drawRetry, 1<<20+uint64(r.attempt)).unit())
+	if why.pushback > 0 && !g.Stubborn {
+		wait = float64(why.pushback)
+	}
 	at := w.Now().Add(durationOf(wait))
 	if at >= r.deadline {
 		return false

@@ -75,7 +75,7 @@ func (f *flattener) stage(at world.Target) Stage {
 			m = &s.Methods[i]
 		}
 	}
-	out := Stage{Service: at.Service}
+	out := Stage{Service: at.Service, kind: m.Name}
 	works := s.Workers > 0 && !m.Idle
 	if works && !s.Async {
 		out.Steps = append(out.Steps, Step{Hold: true})

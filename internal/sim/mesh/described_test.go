@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/admission"
+	"github.com/spillgate/spillgate/internal/baseline"
+	open "github.com/spillgate/spillgate/internal/baseline/none"
+	"github.com/spillgate/spillgate/internal/mono"
+	"github.com/spillgate/spillgate/internal/work"
 	"github.com/spillgate/spillgate/internal/world"
 )
 
@@ -257,6 +262,67 @@ func TestFaultsChangePace(t *testing.T) {
 		want := fmt.Sprint(176 * msec)
 		if got := m.Measured().Groups[0].Max.Truncate(msec); fmt.Sprint(got) != want {
 			t.Errorf("host %q: the answer came after %v, want %v", host, got, want)
+		}
+	}
+}
+
+// refuser refuses every request, and says when its client should come back.
+type refuser struct {
+	open.Door
+	reason work.Reason
+	after  time.Duration
+}
+
+func (r refuser) Arrive(now mono.Time, t *admission.Ticket) admission.Verdict {
+	t.Begin(now)
+	return t.Refuse(now, r.reason)
+}
+
+func (r refuser) Feedback(_ mono.Time, t *admission.Ticket) baseline.Feedback {
+	return baseline.Feedback{Reason: t.Reason(), Pushback: r.after}
+}
+
+// A client that tries again listens to what the server says of when, and whether it makes sense; a stubborn one does not,
+// and one that is told nothing doubles its wait.
+func TestRetriesListen(t *testing.T) {
+	for _, c := range []struct {
+		stubborn    bool
+		reason      work.Reason
+		after       time.Duration
+		least, most int
+	}{
+		{false, work.Delay, 30 * msec, 4, 4}, // after 0, 30, 60 and 90 of 100 ms
+		{true, work.Delay, 30 * msec, 6, 8},  // 1 ms, 2, 4 …, each half or one and a half times as long
+		{false, work.Delay, 0, 6, 8},
+		{false, work.Infeasible, -1, 1, 1},
+		{true, work.Infeasible, -1, 6, 8},
+	} {
+		w := alone(world.Service{Methods: []world.Method{{Name: "do", Steps: []world.Step{{Wait: constant(msec)}}}}}, 1)
+		w.Warmup, w.Length, w.Objective = 0, time.Second, 100*msec
+		g := &w.Clients[0]
+		g.Kind, g.Deadline, g.Load = world.Plain, 100*msec, world.Load{Arrivals: []time.Duration{0, 10 * time.Second}}
+		g.Retry = world.Retry{Attempts: 20, Backoff: msec, Stubborn: c.stubborn}
+		door := refuser{reason: c.reason, after: c.after}
+		m := mustDescribe(t, w, Control{Name: "refuser", Door: func(uint64, Place) (baseline.Door, error) { return door, nil }}, 1)
+		if _, err := m.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.Measured().Groups[0].Attempts; n < c.least || n > c.most {
+			t.Errorf("stubborn %v, %v, told to wait %v: %d attempts, want %d to %d", c.stubborn, c.reason, c.after, n, c.least, c.most)
+		}
+	}
+}
+
+// Gates know what a request does by its method, whoever asks for it, as real ones do.
+func TestKindsAreMethods(t *testing.T) {
+	w := alone(world.Service{Methods: []world.Method{{Name: "do", Steps: []world.Step{{Wait: constant(msec)}}}}}, 1)
+	other := w.Clients[0]
+	other.Name = "others"
+	w.Clients = append(w.Clients, other)
+	m := mustDescribe(t, w, None(), 1)
+	for i := range m.program.stages {
+		if kind := m.program.stages[i].Kind(); kind != "do" {
+			t.Errorf("stage %d is of the kind %q, want that of its method", i, kind)
 		}
 	}
 }

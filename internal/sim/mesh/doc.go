@@ -42,7 +42,7 @@
 // same work; the same Config gives the same log, byte for byte.
 //
 // What this package does not do: the network loses nothing but grants; messages cost
-// nothing without a host or Service.Message; clients do not wait for the retry-after of a
-// refusal; work at a resource is not interrupted and keeps its speed; orders know the true
+// nothing without a host or Service.Message; a caller has a wallet for each process of a service, and takes these in
+// turn; work at a resource is not interrupted and keeps its speed; orders know the true
 // mean cost of a piece of work, which a server has to estimate.
 package mesh

@@ -57,6 +57,8 @@ type Stage struct {
 	// executes the stage.
 	Service string
 	Steps   []Step
+	// kind is what a request does there, as gates know it. Another one for each stage if empty.
+	kind string
 }
 
 // Step is one of: Work, Hold, Free, Calls, Wait, or Compute.
