@@ -257,7 +257,8 @@ type Target struct {
 	next   http.Handler
 	closed atomic.Bool
 	first  answersFirst
-	aside  aside
+	// Those whose clients have stopped in the middle of a body, and those that are exempt.
+	stopped, exempted aside
 }
 
 // NewTarget returns a target. Where next does its work in this process, call

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -8,44 +9,75 @@ import (
 	"github.com/spillgate/spillgate/internal/live"
 )
 
-// aside is where the requests of a target wait whose clients have stopped in the middle of their bodies, before they ask
-// for a slot that they need for a moment: a client can have thousands of them go on at the same instant, behind which the
-// requests of others would be late or refused.
+// aside is where requests of a target wait that need no slot of their own, or need one for a moment: those whose clients have
+// stopped in the middle of their bodies, before they ask for a slot, and those that are exempt. A client can have thousands
+// of them go on at the same instant, behind which the requests of others would be late or refused.
 //
-//	stopped ──▶ in line ── its turn ──▶ asks for a slot, begins, gives it back ──▶ the next
-//	               └ the client goes on: out of the line, and the rest of the body is awaited as before
+//	in line ── its turn ──▶ goes on ── has begun ──▶ the next
+//	   └ its client goes on with the body, or leaves: out of the line
 //
-// They have half of the slots that are free and that nobody waits for, and one where none is. No timer sets their pace:
-// each that has begun lets the next one go. Its methods may be called at once from any goroutine.
+// They have half of the slots that are free and that nobody waits for, and an eighth of all, or one, where fewer are. No timer
+// sets their pace: each that has begun lets the next one go. Their senders take turns. Its methods may be called at once
+// from any goroutine.
 type aside struct {
-	mu   sync.Mutex
-	out  int             // that went, and have not begun
-	line []chan struct{} // turns, the first that came first
+	mu    sync.Mutex
+	out   int                   // that went, and have not begun
+	lines map[uint64]*asideLine // of senders with requests that wait, by live.Sender.Whose
+	order []*asideLine          // the one whose turn is next is first
+}
+
+// asideLine is the requests of one sender that wait, the first that came first. While it is in the order it is not empty.
+type asideLine struct {
+	whose  uint64
+	places []*place
+}
+
+// place is that of a request in a line.
+type place struct {
+	line *asideLine
+	went bool          // its turn has come; with the lock of the aside
+	come chan struct{} // closed then
 }
 
 // beginsWithin is how long a request that went may keep others in the line: where the handler does something else first.
 const beginsWithin = 100 * time.Millisecond
 
-// enter returns what is closed when the request may go.
-func (a *aside) enter(g *live.Gate) (turn chan struct{}) {
-	turn = make(chan struct{})
+// enter puts a request of a sender into line.
+func (a *aside) enter(g *live.Gate, whose uint64) *place {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.line = append(a.line, turn); len(a.line) == 1 { // else the next that has begun lets others go
+	first := len(a.order) == 0 // else the next that has begun lets others go
+	l := a.lines[whose]
+	if l == nil {
+		if l = (&asideLine{whose: whose}); a.lines == nil {
+			a.lines = map[uint64]*asideLine{}
+		}
+		a.lines[whose] = l
+		a.order = append(a.order, l)
+	}
+	p := &place{line: l, come: make(chan struct{})}
+	l.places = append(l.places, p)
+	if first {
 		a.let(g)
 	}
-	return turn
+	return p
 }
 
-// quit takes a turn out of the line, and reports false if it has come: begun must follow then.
-func (a *aside) quit(turn chan struct{}) bool {
+// quit takes a request out of the line, and reports false if its turn has come: begun must follow then.
+func (a *aside) quit(p *place) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := slices.Index(a.line, turn)
-	if i >= 0 {
-		a.line = slices.Delete(a.line, i, i+1)
+	if p.went {
+		return false
 	}
-	return i >= 0
+	l := p.line
+	i := slices.Index(l.places, p)
+	if l.places = slices.Delete(l.places, i, i+1); len(l.places) == 0 {
+		i = slices.Index(a.order, l)
+		a.order = slices.Delete(a.order, i, i+1)
+		delete(a.lines, l.whose)
+	}
+	return true
 }
 
 // begun notes that a request that went needs its slot no more.
@@ -58,12 +90,42 @@ func (a *aside) begun(g *live.Gate) {
 
 // let lets go whoever may; the lock is held.
 func (a *aside) let(g *live.Gate) {
-	if len(a.line) == 0 {
+	if len(a.order) == 0 {
 		return
 	}
 	s := g.Stats()
-	for most := max((s.Limit-s.Running-s.Waiting)/2, 1); a.out < most && len(a.line) > 0; a.out++ {
-		close(a.line[0])
-		a.line = slices.Delete(a.line, 0, 1)
+	for most := max((s.Limit-s.Running-s.Waiting)/2, s.Limit/busyShare, 1); a.out < most && len(a.order) > 0; a.out++ {
+		l := a.order[0]
+		a.order[0], a.order = nil, a.order[1:]
+		p := l.places[0]
+		l.places[0], l.places = nil, l.places[1:]
+		if len(l.places) > 0 {
+			a.order = append(a.order, l)
+		} else {
+			delete(a.lines, l.whose)
+		}
+		p.went = true
+		close(p.come)
 	}
+}
+
+// pass waits for the turn of a request that needs no slot, and reports false if ctx ended before. It has begun once it is
+// over, at which done is called, or has taken as long as requests mostly do: then it waits, as a long poll does.
+func (a *aside) pass(ctx context.Context, g *live.Gate, whose uint64) (done func(), ok bool) {
+	p := a.enter(g, whose)
+	select {
+	case <-p.come:
+	case <-ctx.Done():
+		if a.quit(p) {
+			return nil, false
+		}
+	}
+	s := g.Stats()
+	begun := func() { a.begun(g) }
+	timer := time.AfterFunc(min(max(s.Service, time.Millisecond), s.Objective), begun)
+	return func() {
+		if timer.Stop() {
+			begun()
+		}
+	}, true
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -31,7 +30,8 @@ type early struct {
 
 	envelopes bool          // what comes is messages of gRPC, or such
 	most      int           // bytes that are awaited
-	counted   *atomic.Int64 // bytes of memory for bodies that are being awaited
+	of        *memory       // for bodies that are being awaited
+	by        uint64        // the sender
 	came      chan struct{} // has one more than was seen of what came; closed when nothing more is awaited
 
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ type early struct {
 	err   error
 	ended bool  // nothing more is awaited
 	left  bool  // the wait is over
-	held  int64 // of counted, until buf was read
+	held  int64 // of the memory, until buf was read
 }
 
 const (
@@ -57,16 +57,18 @@ const (
 // await waits for what comes first of r's body of unknown length: for its end, for as much as is
 // gathered of any body, or for the first message of a call of gRPC, which may be half of a two-way
 // stream. It waits for no longer than a stream may be silent that holds a slot, and once
-// something came, for a pause of Patience.Blocked; then for its turn among those that stopped, as long again at most. It returns
-// nil where it did not wait, as where the gate is off. A body that ends in an error meanwhile is foul: its request needs no slot.
-func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early {
+// something came, for a pause of Patience.Blocked; then, where the gate may refuse requests, for its turn among those that
+// stopped. r came by from. It returns nil where it did not wait, as where the gate is off. A body that ends in an error
+// meanwhile is foul: its request needs no slot.
+func (h *handler) await(ctx context.Context, r *http.Request, t *Target, from *conn) *early {
 	if r.ContentLength >= 0 || r.Body == nil || r.Body == http.NoBody || h.streamAfter <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
 		return nil
 	}
-	if s := t.gate.Stats(); s.Mode == live.Off || (s.Running+s.Waiting)*busyShare < s.Limit {
+	s := t.gate.Stats()
+	if s.Mode == live.Off || (s.Running+s.Waiting)*busyShare < s.Limit {
 		return nil
 	}
-	e := &early{ReadCloser: r.Body, request: r.WithContext(r.Context()), own: r, most: max(h.patience.Gather, firstRoom), counted: &h.gathering, came: make(chan struct{}, 1)}
+	e := &early{ReadCloser: r.Body, request: r.WithContext(r.Context()), own: r, most: max(h.patience.Gather, firstRoom), of: &h.gathering, by: h.sentBy(r, from), came: make(chan struct{}, 1)}
 	e.more.L = &e.mu
 	e.request.Trailer = maps.Clone(r.Trailer)
 	if ct := r.Header["Content-Type"]; len(ct) == 1 {
@@ -80,12 +82,13 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 	}
 	timer := time.NewTimer(h.streamAfter)
 	defer timer.Stop()
-	var turn chan struct{} // in the line of those that stopped; nil: it is not there
+	var turn *place // in the line of those that stopped; nil: it is not there
+	var come chan struct{}
 	leave := func() {
-		if turn != nil && !t.aside.quit(turn) {
-			t.aside.begun(t.gate)
+		if turn != nil && !t.stopped.quit(turn) {
+			t.stopped.begun(t.gate)
 		}
-		turn = nil
+		turn, come = nil, nil
 	}
 	defer leave()
 	ended := ctx.Done()
@@ -108,24 +111,24 @@ func (h *handler) await(ctx context.Context, r *http.Request, t *Target) *early 
 				return e // its time is over
 			}
 			ended = nil // net/http ends the context when a read fails, which then returns
-		case <-turn:
+		case <-come:
 			turn = nil
 			e.goes(t)
 			return e
 		case <-timer.C:
-			if turn != nil { // for long enough
+			if s.Mode != live.Enforce || s.Limit == 0 {
 				e.quiet = true
 				return e
 			}
-			turn = t.aside.enter(t.gate)
-			timer.Reset(h.streamAfter)
+			turn = t.stopped.enter(t.gate, e.by)
+			come = turn.come
 		}
 	}
 }
 
 // goes notes that it is the request's turn among those whose clients have stopped.
 func (e *early) goes(t *Target) {
-	e.quiet, e.ends = true, func() { t.aside.begun(t.gate) }
+	e.quiet, e.ends = true, func() { t.stopped.begun(t.gate) }
 	e.begun = time.AfterFunc(beginsWithin, e.ends)
 }
 
@@ -201,8 +204,7 @@ func (e *early) uploads() bool {
 
 // count takes n bytes of what may be awaited of all bodies; the lock is held.
 func (e *early) count(n int64) bool {
-	if e.counted.Add(n) > mostGathered {
-		e.counted.Add(-n)
+	if !e.of.take(e.by, n) {
 		return false
 	}
 	e.held += n
@@ -218,7 +220,7 @@ func (e *early) leave() {
 
 // free has no bytes count any more; the lock is held.
 func (e *early) free() {
-	e.counted.Add(-e.held)
+	e.of.give(e.by, e.held)
 	e.held = 0
 }
 

@@ -243,7 +243,7 @@ func (c *closes) Close() error { c.n++; return nil }
 // TestAwaitedBodiesAreClosedOnce: when the answer is there, whoever reads the body may close it, and so does the handler.
 func TestAwaitedBodiesAreClosedOnce(t *testing.T) {
 	body := &closes{}
-	e := &early{ReadCloser: body, counted: new(atomic.Int64)}
+	e := &early{ReadCloser: body, of: new(memory)}
 	var all sync.WaitGroup
 	all.Go(func() { e.Close() })
 	e.done(nil, &http.Request{ProtoMajor: 2})

@@ -12,22 +12,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// mostGathered is how many bytes of bodies a handler has in memory at once, those of requests that
-// wait for a slot with their body read included. Requests beyond that ask for a slot first, as those
-// with longer bodies do.
-const mostGathered = 64 << 20
-
 // gathered is a request's body of which the first part, or all, is in memory.
 type gathered struct {
 	rest []byte        // of that part
 	more io.ReadCloser // what follows; nil: nothing
-	held atomic.Int64  // bytes that counted has of it
-	// counted is what all bodies take.
-	counted *atomic.Int64
+	held atomic.Int64  // bytes of memory
+	of   *memory
+	by   uint64 // the sender
 }
 
 // free says that the memory of what was read is of no more use. Further calls do nothing.
-func (g *gathered) free() { g.counted.Add(-g.held.Swap(0)) }
+func (g *gathered) free() { g.of.give(g.by, g.held.Swap(0)) }
 
 // Read implements io.Reader.
 func (g *gathered) Read(p []byte) (int, error) {
@@ -53,20 +48,20 @@ func (g *gathered) Close() error {
 	return nil
 }
 
-// gather reads the body of r, or the first part of a long one, if its length is announced. It
+// gather reads the body of r, which came by a connection, or the first part of a long one, if its length is announced. It
 // returns the body, nil if that is left where it is, whether all of it was read, and false if
 // the request was answered because its body came too slowly or broke off. free must follow.
-func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body *gathered, whole, ok bool) {
+func (h *handler) gather(w http.ResponseWriter, r *http.Request, from *conn) (body *gathered, whole, ok bool) {
 	size := min(r.ContentLength, int64(h.patience.Gather))
 	if size <= 0 || r.Header["Expect"] != nil || r.Header["Upgrade"] != nil {
 		return nil, false, true
 	}
-	if h.gathering.Add(size) > mostGathered {
-		h.gathering.Add(-size)
+	by := h.sentBy(r, from)
+	if !h.gathering.take(by, size) {
 		return nil, false, true
 	}
 	whole = size == r.ContentLength
-	body = &gathered{counted: &h.gathering}
+	body = &gathered{of: &h.gathering, by: by}
 	body.held.Store(size)
 	part, err := h.read(w, r, int(size), whole)
 	switch {
@@ -82,10 +77,10 @@ func (h *handler) gather(w http.ResponseWriter, r *http.Request) (body *gathered
 	return nil, false, false
 }
 
-// scarce reports whether there is no memory for as much of a body as would be read of it before its request asks for a slot; of one of
-// unknown length, for what is awaited of any.
-func (h *handler) scarce(length int64) bool {
-	return h.gathering.Load()+max(min(length, int64(h.patience.Gather)), firstRoom) > mostGathered
+// scarce reports whether there is no memory for as much of a sender's body as would be read of it before its request asks for a slot;
+// of one of unknown length, for what is awaited of any.
+func (h *handler) scarce(by uint64, length int64) bool {
+	return !h.gathering.has(by, max(min(length, int64(h.patience.Gather)), firstRoom))
 }
 
 // badBody returns what OnBadBody is told of the error of a read.
@@ -108,6 +103,7 @@ func (h *handler) refuseBody(w http.ResponseWriter, r *http.Request, err error) 
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
+	h.leaves(w, r)
 	if isGRPC(r.Header) {
 		WriteGRPCStatus(w, status.New(codes.Canceled, title))
 		return

@@ -51,10 +51,10 @@ func TestGatheredBodiesCountWhileTheyWait(t *testing.T) {
 	eventually(t, "four requests to wait", func() bool { return gate.Stats().Waiting == 4 })
 	// Of unknown length, a body has a room that grew by four twice, and all of that counts but the first.
 	const want = 2*size + 2*(16*firstRoom-firstRoom)
-	if n := h.gathering.Load(); n != want {
+	if n := h.gathering.all.Load(); n != want {
 		t.Errorf("%d bytes count as gathered, expected %d", n, want)
 	}
 	close(leave)
 	await.All(t, &all, "the requests to end")
-	eventually(t, "nothing to count as gathered", func() bool { return h.gathering.Load() == 0 })
+	eventually(t, "nothing to count as gathered", func() bool { return h.gathering.all.Load() == 0 })
 }

@@ -38,7 +38,7 @@ func Handler(gate *live.Gate, next http.Handler, opts ...Option) http.Handler {
 
 // Spread is a Handler over several targets, each with a gate of its own because
 // capacity belongs to a server. choose is called once for each request, before
-// its admission, and its target counts for the whole of it; nil answers 503. A
+// its admission, and again if its target was closed before that; nil answers 503. A
 // client sees one window, the sum of those at the targets.
 func Spread(choose func(*http.Request) *Target, opts ...Option) http.Handler {
 	return &handler{options: applyOptions(opts), choose: choose, ledger: live.NewLedger(newAccount, (*account).close)}
@@ -50,9 +50,9 @@ type handler struct {
 	only   *Target // nil: there may be others, or a request may be of interest even where its gate is not
 	ledger *live.Ledger[*account]
 
-	gathering atomic.Int64 // bytes of bodies that are being read
-	untracked sync.Once    // said that clients ask for credits in vain
-	flattened sync.Once    // said that a refusal further down was answered as a failure
+	gathering memory    // for bodies that are being read
+	untracked sync.Once // said that clients ask for credits in vain
+	flattened sync.Once // said that a refusal further down was answered as a failure
 }
 
 // ServeHTTP implements http.Handler.
@@ -73,10 +73,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.exempt != nil && h.exempt(r) {
-		t.next.ServeHTTP(rw, r)
+		h.serveExempt(rw, r, t, from)
 		return
 	}
-	first, whole, ok := h.gather(rw, r)
+	first, whole, ok := h.gather(rw, r, from)
 	if !ok {
 		return
 	}
@@ -92,7 +92,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	if body == nil {
-		if e := h.await(ctx, r, t); e != nil {
+		if e := h.await(ctx, r, t, from); e != nil {
 			defer e.done(rw, r)
 			if e.foul != nil {
 				h.refuseBody(rw, r, badBody(e.foul))
@@ -101,11 +101,32 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			body, whole, r = e, e.whole, e.request
 		}
 	}
+	if t = h.current(t, r); t == nil {
+		h.turnAway(rw, r, grpc)
+		return
+	}
 	for before := uint8(0); t != nil; before++ {
 		w := &writer{ResponseWriter: rw, h: h, target: t, speaks: speaks, asks: tags.Credits && tags.Asks, bare: r.Method == http.MethodHead, trailers: r.ProtoMajor >= 2, before: before, whole: whole}
 		w.in.grpc = grpc
 		t = h.serve(ctx, w, r, from, &tags, body)
 	}
+}
+
+// current returns the target of a request whose body was waited for, another one if that was closed meanwhile, nil if there
+// is none.
+func (h *handler) current(t *Target, r *http.Request) *Target {
+	if t.closed.Load() {
+		return h.choose(r)
+	}
+	return t
+}
+
+// sentBy tells whose request r is, which came by a connection, from those of others; 0 if that is not known.
+func (h *handler) sentBy(r *http.Request, from *conn) uint64 {
+	if from == nil {
+		return 0
+	}
+	return h.whose(r, from, from.meet(r)).Whose()
 }
 
 // turnAway refuses a request for which there is no target.

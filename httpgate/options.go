@@ -61,7 +61,9 @@ func ProbePaths() []string { return []string{"/healthz", "/livez", "/readyz", "/
 
 // Exempt names requests that pass without a slot and are never refused: health
 // checks, which must not fail because of load, and streams that wait for long
-// before they answer anything. Default Paths(ProbePaths()...), in place of which it stands: to
+// before they answer anything. Many at once go on in turn, their senders one after another, at a gate that enforces: as many
+// at a time as half of the free slots, or an eighth of all; each counts until it is answered, or has taken as long as requests
+// mostly do. Default Paths(ProbePaths()...), in place of which it stands: to
 // exempt more, use ExemptPaths. Nil is none. Of several, the last counts.
 func Exempt(exempt func(*http.Request) bool) Option {
 	return func(o *options) { o.exempt = exempt }

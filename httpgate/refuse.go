@@ -129,6 +129,15 @@ func (o *options) write() time.Duration {
 	return o.patience.Write
 }
 
+// leaves bounds how long what is left of an answer over HTTP/2 may take to leave once its handler has returned: a client that
+// opens no window for it would keep the stream, and its memory. o may be nil.
+func (o *options) leaves(w http.ResponseWriter, r *http.Request) {
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	if write := o.write(); r.ProtoMajor >= 2 && write > 0 && (server == nil || server.WriteTimeout == 0) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(write))
+	}
+}
+
 // refuse answers a request that the gate did not admit.
 func (w *writer) refuse(r *http.Request, err error) {
 	var refusal *live.Refusal
@@ -164,10 +173,7 @@ func answer(r *live.Refusal, grant wire.Grant, has bool) wire.Reply {
 // refuse writes a refusal. quota is the number of concurrent requests that the
 // policy in question allows, 0 if it is not known. o may be nil.
 func (o *options) refuse(w http.ResponseWriter, r *http.Request, refusal *live.Refusal, reply wire.Reply, quota int, grpc bool) {
-	if write := o.write(); r.ProtoMajor >= 2 && write > 0 {
-		// A client that opens no window for the answer would keep the stream, and its memory.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(write))
-	}
+	o.leaves(w, r)
 	h := w.Header()
 	var buf [wire.MaxReply]byte
 	h[fieldFor(grpc)] = []string{encodeField(reply.Append(buf[:0]), grpc)}

@@ -36,7 +36,7 @@ func (w *writer) watchUpload(ctx context.Context, r *http.Request, request live.
 	if r.Body == nil || r.Body == http.NoBody || length == 0 || w.h.patience.Blocked <= 0 {
 		return
 	}
-	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil || w.h.scarce(length), quiet: awaited.silent()}
+	u := &upload{ReadCloser: r.Body, seat: newSeat(ctx, w, request), left: length, asks: r.Header["Expect"] != nil || w.h.scarce(request.Sender.Whose(), length), quiet: awaited.silent()}
 	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); (length > 0 || r.ProtoMajor == 1) && (server == nil || server.ReadTimeout == 0) {
 		u.pace = newPace(&w.h.patience, w.ResponseWriter, r)
 	}

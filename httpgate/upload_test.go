@@ -450,7 +450,7 @@ func TestSlowBodiesWithoutMemoryHoldNoSlot(t *testing.T) {
 		fmt.Fprint(w, n, err)
 	}), Patient(Patience{Blocked: time.Hour})))
 	for i, tt := range []struct{ left, length int }{{0, 10}, {9_999, 10_000}} { // a little is too little for a longer one
-		s.Server.Handler.(*handler).gathering.Store(mostGathered - int64(tt.left))
+		s.Server.Handler.(*handler).gathering.all.Store(mostGathered - int64(tt.left))
 		slow := begin(t, s.url, tt.length, false)
 		eventually(t, "its slot to be given back", func() bool { return gate.Stats().Served[work.Released] == uint64(i+1) })
 		resp, err := (&http.Client{Transport: base(t, 1)}).Get(s.url)

@@ -351,6 +351,9 @@ func (w *writer) end() {
 	}
 	w.leave(w.result(w.returned))
 	w.keepGrant() // for this answer if it can still carry it, else for the client's next
+	if w.returned && w.size > 0 {
+		w.h.leaves(w.ResponseWriter, w.in.r)
+	}
 	if !w.returned || w.hijacked || !w.speaks {
 		return
 	}

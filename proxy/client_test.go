@@ -173,17 +173,19 @@ func TestNoFilesIsNotTheUpstreams(t *testing.T) {
 
 // Fewer connections than configured are said in the log.
 func TestConnectionsThatFilesAllow(t *testing.T) {
-	if descriptors() == 0 {
-		t.Skip("the system has no limit of files, or none that is known")
-	}
-	var out safeBuffer
-	p := &Proxy{log: slog.New(slog.NewTextHandler(&out, nil))}
-	if got := p.connections(1); got != 1 || out.String() != "" {
-		t.Errorf("one connection: %d, %s", got, &out)
-	}
-	many := int(descriptors())
-	if got := p.connections(many); got >= many || got < 1 || !strings.Contains(out.String(), "LimitNOFILE") {
-		t.Errorf("%d connections: %d, %s", many, got, &out)
+	for exits, want := range []int{300, 150} {
+		var out safeBuffer
+		p := &Proxy{log: slog.New(slog.NewTextHandler(&out, nil)), exits: make([]*exit, exits)}
+		const files = ownDescriptors + 400
+		if got := p.connections(want, files); got != want || out.String() != "" {
+			t.Errorf("%d connections, with %d calls of upstreams: %d, %s", want, exits, got, &out)
+		}
+		if got := p.connections(want+1, files); got != want || !strings.Contains(out.String(), "LimitNOFILE") {
+			t.Errorf("%d connections: %d, %s, expected %d", want+1, got, &out, want)
+		}
+		if got := p.connections(1000, 0); got != 1000 {
+			t.Errorf("%d connections without a limit of files that is known, expected all", got)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ type Config struct {
 	// Trust are the networks whose tags and forwarding headers are believed:
 	// those of other proxies and of one's own services. Default none.
 	Trust []netip.Prefix
-	// Exempt are paths that are never refused or delayed, for health checks. A
+	// Exempt are paths that are never refused, nor delayed unless many come at once, for health checks. A
 	// path that ends in a slash covers all below it, however a request writes it: see
 	// httpgate.Paths. Default httpgate.ProbePaths where it is nil.
 	Exempt []string
@@ -248,7 +248,8 @@ type Limits struct {
 	// bodies that are streams of events. The answer then is 408.
 	BodyRate int
 	// SendTimeout is how long a client may take to read what is sent at once of an answer, at
-	// most 256 KiB. Default 60 s. A slower one is disconnected.
+	// most 256 KiB; of what is small, up to twice as long. Default 60 s. A slower one is disconnected, or loses its stream of
+	// HTTP/2.
 	SendTimeout time.Duration
 	// IdleTimeout is how long a connection between two requests is kept, on both
 	// sides. Default 90 s.

@@ -19,15 +19,18 @@ const ownDescriptors = 32
 
 // connections returns how many client connections there can be at once: as many as
 // configured, unless the process may not open a file for each and a third as many for the
-// upstreams that some of them wait for. Then it says so in the log: an upstream that cannot
-// be dialled for want of files would refuse everybody.
-func (p *Proxy) connections(configured int) int {
-	files := descriptors()
-	need := uint64(configured)*4/3 + ownDescriptors
+// upstreams that some of them wait for, and as many again for calls of the upstreams where there is egress. Then it says so
+// in the log: an upstream that cannot be dialled for want of files would refuse everybody.
+func (p *Proxy) connections(configured int, files uint64) int {
+	rooms := 1
+	if len(p.exits) > 0 {
+		rooms = 2
+	}
+	need := uint64(rooms*configured)*4/3 + ownDescriptors
 	if files == 0 || files >= need {
 		return configured
 	}
-	most := max((int(files)-ownDescriptors)*3/4, 1)
+	most := max((int(files)-ownDescriptors)*3/4/rooms, 1)
 	say := p.log.Warn
 	if configured == defaultConnections {
 		say = p.log.Info // nobody asked for so many

@@ -169,5 +169,6 @@ func (c *placed) Write(b []byte) (int, error) {
 	if !c.http2.Load() {
 		c.goOn()
 	}
+	c.await()
 	return c.Conn.Write(b)
 }

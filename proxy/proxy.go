@@ -207,11 +207,15 @@ func (p *Proxy) limit(s *state, own *placed, w http.ResponseWriter, r *http.Requ
 	return p.serve(s, w, r, a)
 }
 
-// awaitRest bounds how long the server waits for the rest of the body of a request that was answered without it: it reads up
-// to 256 KiB of that, before the answer leaves, for as long as the client takes.
+// awaitRest bounds how long a client may take whose request was answered without its body. The server of HTTP/1 reads up
+// to 256 KiB of that before the answer leaves; over HTTP/2 the answer waits until the client opens a window for it.
 func awaitRest(s *state, w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.Limits.BodyTimeout))
+	control := http.NewResponseController(w)
+	switch {
+	case r.ProtoMajor > 1:
+		_ = control.SetWriteDeadline(time.Now().Add(s.cfg.Limits.SendTimeout))
+	case r.ContentLength != 0:
+		_ = control.SetReadDeadline(time.Now().Add(s.cfg.Limits.BodyTimeout))
 	}
 }
 

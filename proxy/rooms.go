@@ -10,6 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // room is where the client connections of some listeners have their places. Where all are
@@ -19,8 +22,9 @@ import (
 // connections on which nothing happens never keep others out, however many there are.
 type room struct {
 	p       *Proxy
-	clients *perClient // nil: they are not counted
-	door    *doorman   // nil: all bytes are worked on as they come
+	clients *perClient    // nil: they are not counted
+	door    *doorman      // nil: all bytes are worked on as they come
+	writes  time.Duration // how long one may take: Limits.SendTimeout; 0: any time
 
 	mu      sync.Mutex
 	most    int
@@ -131,6 +135,9 @@ type placed struct {
 	http2   atomic.Bool
 	serving atomic.Int32 // requests that run
 	unread  atomic.Bool  // nothing more is read
+	timed   atomic.Bool  // the server has set a deadline for writes
+	due     atomic.Int64 // mono.Time; the deadline of writes that await set, 0: none
+	other   atomic.Bool  // the connection is upgraded: its two ends may be silent for as long as they like
 	lingers atomic.Bool  // see Close
 	framing framing
 
@@ -174,7 +181,13 @@ func (c *placed) end() {
 
 // turned is told what the server does on the connection.
 func (c *placed) turned(to http.ConnState) {
-	if c == nil || to != http.StateActive && to != http.StateIdle {
+	switch {
+	case c == nil:
+		return
+	case to == http.StateHijacked:
+		c.other.Store(true)
+		return
+	case to != http.StateActive && to != http.StateIdle:
 		return
 	}
 	r := c.room
@@ -213,6 +226,27 @@ func (c *placed) SetReadDeadline(t time.Time) error {
 		err = c.Conn.SetReadDeadline(time.Unix(1, 0))
 	}
 	return err
+}
+
+// await bounds how long the client may take to read what is written next. A small answer is written without a deadline of its
+// own, and a client that reads none would keep the connection, and hold up the end of the proxy. To set one moves a timer,
+// so it is set for twice as long as a write may take, and again when less than that is left.
+func (c *placed) await() {
+	most := c.room.writes
+	if most <= 0 || c.timed.Load() || c.other.Load() {
+		return
+	}
+	if now := live.Now(); mono.Time(c.due.Load()).Sub(now) < most {
+		c.due.Store(int64(now.Add(2 * most)))
+		_ = c.Conn.SetWriteDeadline(time.Now().Add(2 * most))
+	}
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *placed) SetWriteDeadline(t time.Time) error {
+	c.timed.Store(!t.IsZero())
+	c.due.Store(0)
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // SetDeadline implements net.Conn.

@@ -94,15 +94,17 @@ func (r *started) serve(s *http.Server, l net.Listener) {
 // servers starts those of clients, and those of the upstreams' own calls.
 func (r *started) servers(cfg Config, servers []*http.Server) {
 	p := r.p
-	most := p.connections(cfg.Limits.Connections)
+	most := p.connections(cfg.Limits.Connections, descriptors())
 	places := p.newRoom(most)
 	places.clients = p.newPerClient(cfg.Limits)
 	places.door = newDoorman()
+	places.writes = cfg.Limits.SendTimeout
 	r.door = places.door
 	p.places.Store(places)
 	// The servers' own calls have places of their own: if clients could take them
 	// all, requests that wait for others would never end.
 	placesOut := p.newRoom(most)
+	placesOut.writes = cfg.Limits.SendTimeout
 	p.mu.Lock()
 	front, egress := p.front, p.egress
 	p.mu.Unlock()
@@ -164,6 +166,10 @@ func (p *Proxy) servers(cfg Config) ([]*http.Server, error) {
 	return all, nil
 }
 
+// frameSize is the largest frame of HTTP/2 that is taken, in bytes, the least that there is. A connection keeps the memory for
+// the largest that it had for as long as it lasts, by default up to 1 MiB, and needs no more than a frame's header to get it.
+const frameSize = 16 << 10
+
 // server returns what serves HTTP/1.1 and cleartext HTTP/2 within the limits.
 func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 	s := &http.Server{
@@ -176,7 +182,7 @@ func (p *Proxy) server(cfg Config, h http.Handler) *http.Server {
 		ConnContext:       withPlace,
 		ConnState:         turned,
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: cfg.Limits.Streams, MaxReadFrameSize: frameSize, SendPingTimeout: cfg.Limits.IdleTimeout, PingTimeout: pingAfter},
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)

@@ -18,8 +18,10 @@ const (
 // want is a request that waits for a connection: for its own, which is dialled, or for one that another
 // request gives back first.
 type want struct {
-	got  chan got  // room for one
-	dial *dialling // its own, while it waits
+	got   chan got // room for one
+	spare bool     // it began with a dial that was spare; does not change
+
+	dial *dialling // its own, while it waits; with the lock
 }
 
 // dialling is a connection that is being made.
@@ -66,7 +68,7 @@ func (c *Client) pop() (*conn, *want) {
 	w := &want{got: make(chan got, 1)}
 	c.wants = append(c.wants, w)
 	if n := len(c.spare) - 1; n >= spareDials-1 {
-		w.dial = c.spare[n]
+		w.dial, w.spare = c.spare[n], true
 		w.dial.want = w
 		c.spare[n] = nil
 		c.spare = c.spare[:n]
@@ -76,7 +78,7 @@ func (c *Client) pop() (*conn, *want) {
 
 // wait dials, and returns the first connection that there is. What is dialled for nothing is kept.
 func (c *Client) wait(ctx context.Context, w *want) (*conn, error) {
-	own := w.dial == nil
+	own := !w.spare
 	if own {
 		c.begin(ctx, w)
 	}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"hash/maphash"
 	"sync/atomic"
 )
@@ -27,6 +28,10 @@ func NewSender(peer string) Sender {
 	}
 	return s
 }
+
+// Whose tells those who take turns apart: the client that For was told of, else the peer, else the connection. That of the
+// zero Sender is 0.
+func (s Sender) Whose() uint64 { return cmp.Or(s.whom, s.peer, s.source) }
 
 // For returns the Sender of a request that s sends for somebody else, as a proxy does, whose turn it takes: that of a
 // client that it names, such as an address, or, if it names none, one of its connection's own.
