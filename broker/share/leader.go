@@ -93,20 +93,17 @@ func (l *leader) lookTime() time.Duration { return max(l.stepTime(), time.Second
 func (l *leader) campaign(ctx context.Context) {
 	var revision, seen uint64
 	var by string // who led when seen was stored
-	tried := false
+	tried, answered := false, true
 	at := live.Now()
 	for ctx.Err() == nil {
 		began := live.Now()
 		try, cancel := context.WithTimeout(ctx, max(leaseSteps*l.stepTime(), time.Second))
 		look, end := context.WithTimeout(try, l.lookTime())
-		if revision > 0 { // it leads
-			next, err := l.kv.Update(try, leaderKey, []byte(l.n.cfg.Node), revision)
-			if err == nil {
-				revision = next
-				l.goOn(began)
-			} else {
-				revision = 0
+		if revision > 0 { // it leads, or did until nobody answered
+			if revision, answered = l.renew(try, revision); revision == 0 {
 				l.end()
+			} else if answered {
+				l.goOn(began)
 			}
 		} else {
 			e, err := l.kv.Get(look, leaderKey)
@@ -133,9 +130,8 @@ func (l *leader) campaign(ctx context.Context) {
 		}
 		end()
 		cancel()
-		select {
-		case <-ctx.Done():
-		case <-time.After(l.stepTime()):
+		if revision == 0 || answered { // else others try for the key by now
+			pause(ctx, l.stepTime())
 		}
 	}
 	if revision > 0 && l.n.leaving() { // another one need not wait until this one has not renewed the key for long
@@ -143,6 +139,31 @@ func (l *leader) campaign(ctx context.Context) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.lookTime())
 		defer cancel()
 		_ = l.kv.Delete(last, leaderKey, jetstream.LastRevision(revision))
+	}
+}
+
+// renew renews the key, and returns its revision, 0 if another one has taken its place. It reports false where nobody answers: as long as nobody
+// else has the key, the term goes on then, with all that this node has heard.
+func (l *leader) renew(ctx context.Context, revision uint64) (now uint64, answered bool) {
+	ctx, cancel := context.WithTimeout(ctx, l.lookTime())
+	defer cancel()
+	next, err := l.kv.Update(ctx, leaderKey, []byte(l.n.cfg.Node), revision)
+	switch {
+	case err == nil:
+		return next, true
+	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+		return 0, true
+	}
+	l.n.log.Debug("who leads is not known", "error", err)
+	pause(ctx, l.stepTime()/10) // NATS may say at once that nobody answers
+	return revision, false
+}
+
+// pause waits for a while, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 
@@ -218,14 +239,14 @@ func (l *leader) reported(now mono.Time, data []byte) {
 func (l *leader) step(now mono.Time) {
 	l.soon = false
 	term := l.leading(now)
+	if term == 0 { // what is known counts if the term goes on
+		return
+	}
 	if term != l.leads {
 		l.leads, l.since = term, now
 		l.reports, l.heard, l.topics = map[string]report{}, map[string]mono.Time{}, map[string]*shared{}
 		l.absent = map[string]mono.Time{}
 		l.mover = newMover(l, now)
-	}
-	if term == 0 {
-		return
 	}
 	l.n.mu.Lock()
 	state := l.n.state

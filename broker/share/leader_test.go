@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,70 @@ func TestLeadsUnanswered(t *testing.T) {
 	}
 	if was := l.former(); was != "gone" {
 		t.Errorf("it leads after %q", was)
+	}
+}
+
+// shut is a bucket of keys that answers nobody while it is shut.
+type shut struct {
+	jetstream.KeyValue
+	now atomic.Bool
+}
+
+func (s *shut) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	if s.now.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return s.KeyValue.Update(ctx, key, value, revision)
+}
+
+// A node that could not renew its lead, since nobody answered, goes on with its term and what it has heard, unless another one has taken the lead.
+func TestLeadsOn(t *testing.T) {
+	b := start(t, 1)
+	nc, err := nats.Connect(b.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	n := NewNode(Config{Node: name(0), Window: window}, &fakeHub{mu: &b.mu, shares: map[string]engine.Share{}}, nc, b.placer, slog.New(slog.DiscardHandler))
+	l := &n.leader
+	if err := l.open(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	kv := &shut{KeyValue: l.kv}
+	l.kv = kv
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.campaign(ctx) }()
+	defer func() { cancel(); <-done }()
+	leads := func(yes bool) (term uint64) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); (l.leading(live.Now()) > 0) != yes; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("after a minute it does not lead: %v", yes)
+			}
+		}
+		return l.leading(live.Now())
+	}
+	term := leads(true)
+	l.step(live.Now())
+	l.reports["n9"] = report{Node: "n9", Term: term}
+	kv.now.Store(true)
+	leads(false)
+	l.step(live.Now())
+	kv.now.Store(false)
+	again := leads(true)
+	if l.step(live.Now()); again != term || l.leads != term || l.reports["n9"].Node == "" {
+		t.Errorf("after term %d it leads in %d, and knows %v", term, again, l.reports)
+	}
+	kv.now.Store(true)
+	leads(false)
+	if _, err := kv.Put(t.Context(), leaderKey, []byte("other")); err != nil {
+		t.Fatal(err)
+	}
+	kv.now.Store(false)
+	if again = leads(true); again == term {
+		t.Error("it goes on with a term after which another node has led")
 	}
 }
 
