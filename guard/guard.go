@@ -27,10 +27,8 @@ const (
 	// shortestPause and longestPause bound the time between two tries to connect.
 	shortestPause, longestPause = 100 * time.Millisecond, 30 * time.Second
 	// shortestPeriod is the least time from one look to the next when a decision asks for one
-	// soon. It is no shorter than the look took, or a server in trouble would do nothing else, and while nothing is
-	// wrong for sure it is restful times as long.
+	// soon. It is no shorter than the look took, or a server in trouble would do nothing else.
 	shortestPeriod = 20 * time.Millisecond
-	restful        = 4
 	// longestLate is for how long a server may answer no look in time before its source is opened anew: a
 	// few times as long as an answer may take. What was learned of its tasks is lost then.
 	longestLate = 10 * time.Second
@@ -330,9 +328,6 @@ func (g *Guard) step(ctx context.Context, source Source) (soon time.Duration, er
 	}
 	if decision.Soon == 0 {
 		return 0, nil
-	}
-	if decision.State <= culprit.Normal {
-		took *= restful
 	}
 	return max(decision.Soon, shortestPeriod, took), nil
 }

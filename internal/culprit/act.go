@@ -161,14 +161,14 @@ func (e *Engine) act(d *Decision, c *contender, several bool) {
 // another reports whether the pending action was on another of several tasks that
 // hog a resource together, and took effect or is about to. Then relief comes with the last of them. A
 // task of a kind that was cancelled lately is one of them, in whatever number they come. Those that
-// are idle keep a slot for a client that does something else, which may keep the slot even so: there
+// are idle keep what they have for a client that does something else: it may keep a slot even so, or all clients may have stopped. There
 // something must have ended since the first of them was cancelled.
 func (e *Engine) another(c *contender, several bool) bool {
 	p, t := &e.cancels.pending, &e.view.s.Tasks[c.task]
 	if !p.active || p.task == t.ID || !(p.several && several || e.limited(t.Kind)) {
 		return false
 	}
-	if t.Idle && e.view.s.Resources[c.resource].Kind == Queue && e.recent.still >= e.view.s.At.Sub(p.first) {
+	if t.Idle && e.recent.still >= e.view.s.At.Sub(p.first) {
 		return false
 	}
 	there := e.now.find(p.task)

@@ -86,7 +86,7 @@ func (e *Engine) ended() {
 		cancelled := e.stepTaken(e.before.ids[k.task]) != NoStep
 		switch {
 		case cancelled && k.idle: // those that do something may be as fast as ever
-			whole = min(k.amount, e.cfg.MinAge.Seconds())
+			continue
 		case cancelled:
 			whole = 2 * k.amount
 		case whole < 0: // it left while it waited, and did not show for how long it would have held
