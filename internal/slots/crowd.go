@@ -61,8 +61,8 @@ const (
 	// hopeless is the residence in objectives from which on a stage of a trial downwards goes further than a half: to
 	// half of an objective, if requests only wait for each other, or to steep of what runs at most.
 	hopeless, steep = 2, 1.0 / 8
-	// manyInLine is the least line behind which a step asks whether fewer do more: of fewer requests chance makes the others
-	// seem twice as fast, and a step is half of them (three of 300 random worlds lost 1 to 4 %).
+	// manyInLine is the least line behind which a step asks whether fewer do more: of two or three a step leaves one. With 3,
+	// and laden in place of slowed, four of 300 random worlds lost 1 to 4 %.
 	manyInLine = 8
 	// someLate is the share of late requests from which on a step asks, while slots are free, whether fewer do more.
 	// rarer is how many times as many windows pass between two of these steps after each, and rarest the most. They
