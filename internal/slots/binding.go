@@ -39,7 +39,7 @@ func (l *Limit) whileBinding(p point) {
 		return
 	}
 	l.crowd.unclimbed++
-	if l.fewerDidMore(p, here) || l.lateCrowd(p, here) {
+	if l.fewerDidMore(p, here) || l.lateCrowd(p, here) || l.doubtLine(here) {
 		return
 	}
 	if k.at == 0 {
@@ -134,6 +134,7 @@ func (l *Limit) Slow(now mono.Time, gap float64) {
 	was := l.limit
 	l.limit = max(float64(l.fewest()), min(was, l.target()))
 	l.seen.level = level{}
+	l.crowd.unclimbed, l.crowd.gap = 0, max(l.crowd.gap, trialFirst) // it is the work that takes longer
 	l.round()
 	l.begin(now, l.limit/was)
 }
