@@ -19,6 +19,10 @@ func TestTimeoutsSayTheSame(t *testing.T) {
 	client := &http.Client{Timeout: timeout, Transport: Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
 		left, _ := r.Context().Deadline()
 		at := time.Until(left) // a moment later than what was told
+		//lint:ignore SA1019 http.Client sets it
+		if r.Cancel != nil {
+			t.Error("http.Transport has a goroutine wait for the end of the time too, as if the context did not end then")
+		}
 		text := r.Header[field][0]
 		msg, err := wire.FromHeader(text)
 		if err != nil {
@@ -45,6 +49,25 @@ func TestTimeoutsSayTheSame(t *testing.T) {
 	if same == 0 {
 		t.Errorf("of %d requests, no two in a row say the same", requests)
 	}
+}
+
+// A request without a deadline of its context is cancelled as its sender means to.
+func TestCancelWithoutADeadline(t *testing.T) {
+	r := get(t, t.Context(), "http://server/")
+	//lint:ignore SA1019 some callers set it
+	r.Cancel = make(chan struct{})
+	rt := Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+		//lint:ignore SA1019 some callers set it
+		if r.Cancel == nil {
+			t.Error("nothing can cancel the request any more")
+		}
+		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+	}))
+	resp, err := rt.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
 }
 
 // A handler may write strings as it may without a gate: short, long, and after the header.

@@ -355,7 +355,12 @@ func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.P
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {
 		out = room
-		*out = *r
+		if *out = *r; left != 0 {
+			// http.Client sets it beside the deadline for a transport that it does not know, and http.Transport has a goroutine wait
+			// for it. Beside a context it need not count (http.Request).
+			//lint:ignore SA1019 others set it
+			out.Cancel = nil
+		}
 	}
 	if permit != nil && !grpc && t.shares && out == room && len(r.Header) == 0 && rank == (wire.Tags{}) {
 		out.Header = permit.Server().Said().Form(&tags, webForm).(http.Header)
