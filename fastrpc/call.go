@@ -248,7 +248,7 @@ func (c *call) answered(h *response, reply *wire.Reply, body []byte) (here bool)
 	c.reply, c.served = *reply, 0
 	if c.holds {
 		if h.status == statusOK || h.status == statusError {
-			c.served = max(live.Instant(c.link.in.now).Sub(c.sent), 1)
+			c.served = max(c.link.in.read.Sub(c.sent), 1)
 			c.link.heard(c.permit.Asks(), reply.HasGrant)
 		}
 	}

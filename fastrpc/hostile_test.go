@@ -131,6 +131,56 @@ func TestConnectionsAreBounded(t *testing.T) {
 	greeted(t, address)
 }
 
+// One client's long messages fill half of the memory for them, and no more; others find room, and short ones need none.
+func TestHeldMessagesAreBounded(t *testing.T) {
+	release := make(chan struct{})
+	s, address := serve(t, ServerConfig{MaxHeld: 256 << 10}, func(s *Server) {
+		echoes(s)
+		s.Handle("hold", func(_ context.Context, in, out []byte) ([]byte, error) {
+			<-release
+			return append(out, in[:1]...), nil
+		})
+	})
+	greedy, other := dial(t, ClientConfig{}, address), dial(t, ClientConfig{}, address)
+	long := make([]byte, 64<<10)
+	ended := make(chan error)
+	hold := func(c *Client) {
+		go func() {
+			_, err := c.Method("hold").Call(within(t), long, nil)
+			ended <- err
+		}()
+	}
+	for range 2 {
+		hold(greedy)
+	}
+	eventually(t, "that two are held", func() bool { return s.held.Load() == 128<<10 })
+	var refusal *spillgate.Refusal
+	if _, err := greedy.Method("hold").Call(within(t), long, nil); !errors.As(err, &refusal) || refusal.Pushback <= 0 {
+		t.Errorf("the third returned %v, expected a refusal that says when to come again", err)
+	}
+	for _, c := range []*Client{greedy, other} {
+		if _, err := c.Method("echo").Call(within(t), long[:leastHeld], nil); err != nil {
+			t.Errorf("a short one returned %v", err)
+		}
+	}
+	hold(other)
+	eventually(t, "that another client's is held", func() bool { return s.held.Load() == 192<<10 })
+	close(release)
+	for range 3 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	for range 5 {
+		if out, err := greedy.Method("inline").Call(within(t), long, nil); err != nil || len(out) != len(long) {
+			t.Errorf("when they were answered: %d bytes, %v", len(out), err)
+		}
+	}
+	if n := s.held.Load(); n != 0 {
+		t.Errorf("%d bytes are held in the end", n)
+	}
+}
+
 func TestVersionsThatDoNotMatch(t *testing.T) {
 	_, address := serve(t, ServerConfig{}, echoes)
 	conn, err := net.Dial("tcp", address)

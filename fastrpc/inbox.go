@@ -34,6 +34,7 @@ type inbox struct {
 	behind, seen int
 
 	now     time.Time // of the last read
+	read    mono.Time // the same
 	arrived mono.Time // when what it read had come, by the kernel if it knows
 }
 
@@ -125,5 +126,5 @@ func (in *inbox) stamp() {
 			at = last
 		}
 	}
-	in.arrived = live.Instant(at)
+	in.read, in.arrived = live.Instant(in.now), live.Instant(at)
 }

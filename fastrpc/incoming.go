@@ -27,6 +27,7 @@ type incoming struct {
 	deadline time.Time // if limited
 	limited  bool
 	in, out  []byte
+	held     int // bytes of the message, which the connection counts
 	inline   bool
 	watched  bool // the gate may still be about to cancel the call when it has ended
 
@@ -279,6 +280,7 @@ func (r *incoming) finish(h *response, more *wire.Reply, body []byte) {
 	if !r.inline {
 		c.lanes[lane(h.stream)].Store(nil)
 	}
+	c.letGo(r.held)
 	c.respond(h, more, body, !r.inline)
 	c.busy.Add(-1)
 }

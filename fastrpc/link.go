@@ -296,7 +296,7 @@ func (l *link) deliver() (idle bool) {
 		}
 	}
 	if len(l.returned) > 0 {
-		l.client.wallet.ReturnAll(live.Instant(l.in.now), l.returned)
+		l.client.wallet.ReturnAll(l.in.read, l.returned)
 		clear(l.returned)
 		l.returned = l.returned[:0]
 	}

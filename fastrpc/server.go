@@ -43,6 +43,10 @@ type ServerConfig struct {
 	// MaxInFlight is the most running and waiting requests of a connection, up to MaxLanes.
 	// Default 1024. A client with credits keeps further ones back; without, it refuses them unsent.
 	MaxInFlight int
+	// MaxHeld is the most memory for the messages of requests that run or wait, of all connections together, in bytes; those of
+	// at most 4 KiB do not count. A connection may hold as much as is still free: one alone half of it, and two a third each.
+	// What is beyond is refused, and may be sent again. Default 256 MiB, or four times MaxMessage if that is more.
+	MaxHeld int
 	// MaxConnections is the most connections at once. Default 65,536. Further ones are closed.
 	MaxConnections int
 	// MaxUnread is about how many bytes of answers wait for a client that reads slowly. Default 1
@@ -65,7 +69,11 @@ const (
 	defaultInFlight    = 1024
 	defaultConnections = 1 << 16
 	defaultUnread      = 1 << 20
-	defaultWrite       = 10 * time.Second
+	defaultHeld        = 256 << 20
+	mostHeld           = 1 << 40
+	// leastHeld is the longest message that is not counted as held, in bytes: those of all lanes take 4 MiB by default.
+	leastHeld    = 4 << 10
+	defaultWrite = 10 * time.Second
 	// handshakeTimeout is how long a connection may take until both prefaces are read.
 	handshakeTimeout = 10 * time.Second
 	// drainLook is how often Shutdown looks whether a connection is at its end, and drainGrace
@@ -92,6 +100,7 @@ func (c *ServerConfig) check() error {
 	}
 	number("MaxMessage", &c.MaxMessage, defaultMessage, mostMessage)
 	number("MaxInFlight", &c.MaxInFlight, defaultInFlight, MaxLanes)
+	number("MaxHeld", &c.MaxHeld, max(defaultHeld, 4*c.MaxMessage), mostHeld)
 	number("MaxConnections", &c.MaxConnections, defaultConnections, 1<<24)
 	number("MaxUnread", &c.MaxUnread, defaultUnread, mostMessage)
 	if c.WriteTimeout == 0 {
@@ -121,6 +130,7 @@ type Server struct {
 	running   sync.WaitGroup // readers of connections
 	turned    uint64
 	broken    atomic.Uint64
+	held      atomic.Int64 // bytes of requests that run or wait: see MaxHeld
 }
 
 // ServerStats is what a server counted.

@@ -33,6 +33,7 @@ type serverConn struct {
 	message []byte                     // that message
 	lanes   []atomic.Pointer[incoming] // what runs on other goroutines or waits, by lane
 	busy    atomic.Int32               // what runs or waits
+	held    atomic.Int64               // bytes of that, where they count: see ServerConfig.MaxHeld
 	ended   chan struct{}
 
 	draining atomic.Bool
@@ -225,8 +226,17 @@ func (c *serverConn) request(f []byte) error {
 		c.respond(&response{stream: h.stream, status: statusRefused, reason: work.Draining, retryable: true, delay: drainDelay}, &wire.Reply{}, nil, false)
 		return nil
 	}
+	if !c.hold(len(body)) {
+		delay := drainDelay
+		if gate := c.server.cfg.Gate; gate != nil {
+			delay = gate.Objective()
+		}
+		c.respond(&response{stream: h.stream, status: statusRefused, reason: work.QueueFull, retryable: true, delay: delay}, &wire.Reply{}, nil, false)
+		return nil
+	}
 	r := c.server.incoming()
 	r.begin(c, m, h, tags)
+	r.held = len(body)
 	c.busy.Add(1)
 	if r.enter() && (m.inline && !r.turn.Waits() || r.turn.Shed()) || r.ticketless() && m.inline {
 		r.serve(body)
@@ -236,6 +246,27 @@ func (c *serverConn) request(f []byte) error {
 	c.lanes[n].Store(r)
 	c.server.workers.run(r)
 	return nil
+}
+
+// hold reports whether there is room for a message of n bytes, which counts until letGo.
+func (c *serverConn) hold(n int) bool {
+	if n <= leastHeld {
+		return true
+	}
+	own, others := c.held.Add(int64(n)), c.server.held.Add(int64(n))-int64(n)
+	if own+others <= int64(c.server.cfg.MaxHeld) {
+		return true
+	}
+	c.letGo(n)
+	return false
+}
+
+// letGo says that a message of n bytes, which hold had room for, is held no more.
+func (c *serverConn) letGo(n int) {
+	if n > leastHeld {
+		c.held.Add(-int64(n))
+		c.server.held.Add(-int64(n))
+	}
 }
 
 // tagsOf returns all that a request says of itself.

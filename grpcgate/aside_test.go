@@ -10,10 +10,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillgate/spillgate/internal/live"
+	"github.com/spillgate/spillgate/internal/wire"
 	"github.com/spillgate/spillgate/internal/work"
 )
 
@@ -37,6 +39,57 @@ func TestCallsInsideTheProcess(t *testing.T) {
 	}
 	if st := gate.Stats(); st.Running != 0 || st.Served[work.Done] != 10 {
 		t.Errorf("%d run and %d were served, expected 0 and 10", st.Running, st.Served[work.Done])
+	}
+}
+
+// trailers is what a call has for its trailers.
+type trailers struct {
+	grpc.ServerTransportStream
+	md metadata.MD
+}
+
+func (s *trailers) SetTrailer(md metadata.MD) error {
+	s.md = metadata.Join(s.md, md)
+	return nil
+}
+
+// Such a call says nothing in the trailer of the call around it: the client would find two words of the server, and believe none.
+func TestCallsInsideTheProcessHaveNoTrailer(t *testing.T) {
+	gate := newGate(t, fixed(2))
+	_, s := newServer(gate, trusting)
+	info := &grpc.UnaryServerInfo{FullMethod: echoMethod}
+	outer := func(ctx context.Context, req any) (any, error) {
+		gate.Drain()
+		return s.unary(ctx, req, info, func(context.Context, any) (any, error) { return nil, nil })
+	}
+	said := &trailers{}
+	ctx := grpc.NewContextWithServerTransportStream(within(t), said)
+	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(wire.MetadataKey, string(wire.Tags{Workflow: "w"}.Append(nil))))
+	if _, err := s.unary(ctx, "x", info, outer); status.Code(err) != codes.Unavailable {
+		t.Fatal(err)
+	}
+	if len(said.md[wire.MetadataKey]) != 1 || len(said.md[pushbackKey]) != 1 {
+		t.Fatalf("the trailer is %v, expected one reply and one pushback", said.md)
+	}
+	if r, err := wire.ParseReply([]byte(said.md[wire.MetadataKey][0])); err != nil || r.Shed.Reason != work.Downstream {
+		t.Errorf("it says %+v, %v, expected a refusal further down", r, err)
+	}
+}
+
+// An exempt call that is made with the context of another one, or of a request that is served, carries none of its tags.
+func TestExemptCallsCarryNoTags(t *testing.T) {
+	tags := metadata.Pairs(wire.MetadataKey, "x", "other", "y")
+	served := &incoming{Context: metadata.NewOutgoingContext(t.Context(), tags)}
+	another := &outgoing{Context: t.Context(), said: &said{value: metadata.NewOutgoingContext(t.Context(), tags).Value(outgoingMetadata)}}
+	for name, ctx := range map[string]context.Context{"served": served, "another": another, "another's metadata": metadata.NewOutgoingContext(&outgoing{Context: t.Context()}, tags)} {
+		ctx = alone(ctx)
+		md, _ := metadata.FromOutgoingContext(ctx)
+		if len(md[wire.MetadataKey]) != 0 || len(md["other"]) != 1 || outgoingFrom(ctx) != nil {
+			t.Errorf("%s: the call carries %v", name, md)
+		}
+	}
+	if ctx := metadata.NewOutgoingContext(t.Context(), tags); alone(ctx) != ctx {
+		t.Error("a call of its own loses what its caller said")
 	}
 }
 

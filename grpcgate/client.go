@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -132,12 +133,18 @@ func outgoingFrom(ctx context.Context) *outgoing {
 }
 
 // alone returns the context of an exempt call that is made with ctx: one that is made for another call, as by an interceptor of
-// that, has nothing to do with its credit and its server.
+// that, has nothing to do with its credit, its server and its tags.
 func alone(ctx context.Context) context.Context {
-	if outgoingFrom(ctx) == nil {
+	if outgoingFrom(ctx) != nil {
+		ctx = context.WithValue(ctx, outgoingKey{}, nil)
+	} else if !live.Serving(ctx) {
 		return ctx
 	}
-	return context.WithValue(ctx, outgoingKey{}, nil)
+	if md := tagged(ctx); md != nil {
+		delete(md, wire.MetadataKey)
+		return metadata.NewOutgoingContext(ctx, md)
+	}
+	return ctx
 }
 
 // begin prepares an attempt of a call, the first of which began at an instant: it waits

@@ -78,7 +78,7 @@ func (o *outgoing) withTags(tags *wire.Tags) context.Context {
 // that one alone, and a server that finds two believes neither.
 func (o *outgoing) withText(text string) context.Context {
 	if live.Serving(o.Context) || outgoingFrom(o.Context) != nil {
-		if md, _ := metadata.FromOutgoingContext(o.Context); len(md[wire.MetadataKey]) > 0 {
+		if md := tagged(o.Context); md != nil {
 			if md[wire.MetadataKey] = []string{text}; text == "" {
 				delete(md, wire.MetadataKey)
 			}
@@ -89,4 +89,13 @@ func (o *outgoing) withText(text string) context.Context {
 		return o
 	}
 	return metadata.AppendToOutgoingContext(o, wire.MetadataKey, text)
+}
+
+// tagged returns a copy of the metadata that a call with ctx sends, nil if there are no tags in it.
+func tagged(ctx context.Context) metadata.MD {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	if len(md[wire.MetadataKey]) == 0 {
+		return nil
+	}
+	return md
 }

@@ -142,7 +142,7 @@ func (s *server) enter(ctx context.Context, in *incoming, method string, content
 	// another one in its process, with the context of the call that it serves, whose ticket is not this one's.
 	if in == nil || in.server != s || in.admitted {
 		md, _ := metadata.FromIncomingContext(ctx)
-		in = &incoming{Context: ctx, tags: tagsOf(md, nil, &s.o.counters.Malformed)}
+		in = &incoming{Context: ctx, tags: tagsOf(md, nil, &s.o.counters.Malformed), inner: in != nil && in.admitted}
 		ctx = in
 	}
 	if in.method = method; content.Kind != "" {
@@ -218,8 +218,8 @@ func (s *server) request(in *incoming, trusted bool) live.Request {
 // refuse puts credits and pushback on the reply of a refused call.
 func (s *server) refuse(ctx context.Context, in *incoming, err error) {
 	var r *live.Refusal
-	if !errors.As(err, &r) {
-		return
+	if in.inner || in.admitted || !errors.As(err, &r) {
+		return // the trailer is that of the call around this one, which says what becomes of that
 	}
 	md := metadata.MD{pushbackKey: {pushbackText(r.Pushback)}}
 	if in.tags != (wire.Tags{}) {
@@ -241,6 +241,9 @@ func (c *call) leave(ctx context.Context) {
 	if c.cancel != nil {
 		c.cancel()
 	}
+	if c.in.inner {
+		return
+	}
 	var reply wire.Reply
 	if g, ok := c.in.ticket.Grant(); ok {
 		reply.Grant, reply.HasGrant = c.in.account.own(g), true
@@ -249,8 +252,9 @@ func (c *call) leave(ctx context.Context) {
 	if c.outcome == work.Dropped {
 		// Who refused said so to this server; its clients must not retry
 		// through it.
-		reply.HasShed = c.in.tags != (wire.Tags{})
-		reply.Shed = wire.Shed{Reason: work.Downstream}
+		if reply.HasShed = c.in.tags != (wire.Tags{}); reply.HasShed {
+			reply.Shed = wire.Shed{Reason: work.Downstream}
+		}
 		md = metadata.MD{pushbackKey: {"-1"}}
 	}
 	if c.stopped != nil {

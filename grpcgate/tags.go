@@ -28,6 +28,7 @@ type incoming struct {
 	// want of capacity.
 	downstream atomic.Bool
 	admitted   bool
+	inner      bool // made inside the process, for a call whose trailer is not its own
 	// unread is the header of a call whose tags nobody has looked at, at server.
 	unread metadata.MD
 	server *server

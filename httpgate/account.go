@@ -84,9 +84,8 @@ func (c *conn) Value(key any) any {
 }
 
 // account returns the account of the client called id at a handler's ledger, nil
-// if it can have none. r is a request of the connection.
-func (c *conn) account(l *live.Ledger[*account], r *http.Request, id uint64) *account {
-	c.meet(r)
+// if it can have none. meet was called before.
+func (c *conn) account(l *live.Ledger[*account], id uint64) *account {
 	a, _ := c.bindings.Account(live.Now(), l, c.peer, id)
 	return a
 }
@@ -210,6 +209,22 @@ func (a *account) sum() {
 	a.seq++
 	sum.Seq = a.seq
 	a.latest, a.has, a.news = sum, true, true
+}
+
+// quiet reports whether there is nothing to tell the client, whose request has left or is about to: nothing new, or that it asks
+// for, and no credit whose return it would have to hear of. A nil a has nothing to tell.
+func (a *account) quiet(asks, left bool) bool {
+	if a == nil {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.parts {
+		if a.parts[i].target.closed.Load() {
+			return false
+		}
+	}
+	return !a.has || !asks && !a.news && (left || a.latest.Window > 1)
 }
 
 // scarce reports whether the client holds no credit but that of one request, as far as the account was told.

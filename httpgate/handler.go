@@ -87,9 +87,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	ctx := r.Context()
 	if budget := shortest(tags.Budget, grpc, r.Header); budget < math.MaxInt64 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, budget)
-		defer cancel()
+		timed := new(live.Timed)
+		timed.Begin(ctx, time.Now().Add(budget))
+		defer timed.End()
+		ctx = timed
 	}
 	if body == nil {
 		if e := h.await(ctx, r, t, from); e != nil {
@@ -260,7 +261,7 @@ func (h *handler) sender(w *writer, r *http.Request, c *conn, tags *wire.Tags) (
 	if c != nil {
 		sender = h.whose(r, c, c.meet(r))
 		if tags.Credits {
-			if w.account = c.account(h.ledger, r, tags.Client); w.account != nil {
+			if w.account = c.account(h.ledger, tags.Client); w.account != nil {
 				client = w.account.client(w.target)
 			}
 		}

@@ -89,7 +89,7 @@ func KeepHeader() TransportOption {
 // credit back before it is answered.
 //
 // The tags of spillgate.WithTags, the progress of the request that the context belongs
-// to and the time left until the context's deadline travel with the request. Rates
+// to and the time left until the context's deadline, rounded down by at most 0.4 %, travel with the request. Rates
 // that the server announces come with its answers alone; see wire/FORMAT.md for
 // why that is enough.
 func Transport(base http.RoundTripper, opts ...TransportOption) http.RoundTripper {
@@ -344,10 +344,10 @@ func (t *transport) forget(h *host) {
 func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.Permit, grpc bool) *http.Request {
 	ctx := r.Context()
 	rank := wire.Tags{Workflow: tags.Workflow, Class: tags.Class, Priority: tags.Priority}
+	var left time.Duration
 	if d, ok := ctx.Deadline(); ok {
-		if tags.Budget = time.Until(d); tags.Budget == 0 {
-			tags.Budget = -1
-		}
+		left = time.Until(d)
+		tags.Budget = live.CoarseBudget(left)
 	}
 	if permit != nil {
 		tags.Client = t.id
@@ -355,7 +355,12 @@ func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.P
 	out := r
 	if !t.keep || r.Header == nil || r.Body != nil {
 		out = room
-		*out = *r
+		if *out = *r; left != 0 {
+			// http.Client sets it beside the deadline for a transport that it does not know, and http.Transport has a goroutine wait
+			// for it. Beside a context it need not count (http.Request).
+			//lint:ignore SA1019 others set it
+			out.Cancel = nil
+		}
 	}
 	if permit != nil && !grpc && t.shares && out == room && len(r.Header) == 0 && rank == (wire.Tags{}) {
 		out.Header = permit.Server().Said().Form(&tags, webForm).(http.Header)
@@ -372,7 +377,7 @@ func (t *transport) tagged(r, room *http.Request, tags wire.Tags, permit *live.P
 		out.Header[fieldFor(grpc)] = tagsField(&tags, grpc)
 	}
 	if grpc && tags.Budget != 0 {
-		out.Header["Grpc-Timeout"] = []string{grpcTimeoutText(tags.Budget)}
+		out.Header["Grpc-Timeout"] = []string{grpcTimeoutText(left)}
 	}
 	if rank != (wire.Tags{}) {
 		var before string

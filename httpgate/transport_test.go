@@ -371,7 +371,8 @@ func TestReturningClient(t *testing.T) {
 	var epochs []uint32
 	for _, id := range []uint64{1, 1} {
 		c := &conn{}
-		a := c.account(live.NewLedger(newAccount, (*account).close), get(t, t.Context(), s.url), id)
+		c.meet(get(t, t.Context(), s.url))
+		a := c.account(live.NewLedger(newAccount, (*account).close), id)
 		epochs = append(epochs, a.take(&Target{}, wire.Grant{}).Epoch)
 	}
 	if epochs[0] == epochs[1] {

@@ -167,6 +167,19 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 }
 
+// WriteString implements io.StringWriter, as net/http's own writer does: io.WriteString copies a string for those that do not.
+func (w *writer) WriteString(s string) (int, error) {
+	if !w.answered() && !w.hijacked {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.cut || w.size+int64(len(s)) > smallBody {
+		return w.Write([]byte(s))
+	}
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.size += int64(n)
+	return n, err
+}
+
 // waits is called in front of what may wait for the client: a write of at most writePiece
 // beyond smallBody, or a flush. waited is called behind a write beyond largeBody.
 func (w *writer) waits() (start mono.Time) {
@@ -444,6 +457,9 @@ func (w *writer) takeShedAs(h http.Header, key string, grpc bool) {
 // put adds the field to the header, if there is something to say: the client's newest credits,
 // why the request was refused further down, and once it has left, what it took.
 func (w *writer) put(prefix string, left bool) {
+	if w.shed == nil && !w.in.ticket.Asked() && w.account.quiet(w.asks, left) {
+		return // as mostly
+	}
 	var r wire.Reply
 	if w.shed != nil {
 		r.Shed, r.HasShed = *w.shed, true

@@ -1,6 +1,7 @@
 package credit
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -103,4 +104,79 @@ func TestExpiredRequestsGetNoCredit(t *testing.T) {
 			t.Error("one is missing")
 		}
 	}
+}
+
+// However deadlines are mixed, each request is refused when its time is over, or a part of its wait later if one in front of it may wait
+// for longer, and a moment that a long line takes. A plain look at all of them is the oracle.
+func TestMixedDeadlines(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		l := newWallet(t, WalletConfig{})
+		s := l.Open()
+		l.OnGrant(0, s, wire.Grant{Epoch: 1, Seq: 1, Revive: time.Hour, Objective: time.Second})
+		waiting, peak := map[*Waiter]bool{}, 0
+		for now := mono.Time(0); now < mono.Time(2*time.Second); now = now.Add(time.Duration(r.IntN(int(ms)))) {
+			if now < mono.Time(time.Second) && r.IntN(3) > 0 {
+				w := &Waiter{Deadline: now.Add(time.Duration(1 + r.IntN(int(time.Second))))}
+				if r.IntN(4) == 0 {
+					w.Deadline = mono.Never
+				}
+				if step, _ := l.Submit(now, w); step == Wait {
+					waiting[w] = true
+				}
+			}
+			if r.IntN(8) == 0 {
+				for w := range waiting {
+					l.Cancel(w)
+					delete(waiting, w)
+					break
+				}
+			}
+			peak = max(peak, len(waiting))
+			most := time.Duration(peak) * lookEvery
+			for w, step, reason := l.Next(now); w != nil; w, step, reason = l.Next(now) {
+				if step != Refuse || reason != work.WalletExpired || w.expire > now || !waiting[w] {
+					t.Fatalf("seed %d: %v, %v at %v of one that may wait until %v", seed, step, reason, now, w.expire)
+				}
+				delete(waiting, w)
+			}
+			for w := range waiting {
+				if late := now.Sub(w.expire); late > w.expire.Sub(w.since)/lateBy+most {
+					t.Fatalf("seed %d: one waits %v after its time of %v", seed, late, w.expire.Sub(w.since))
+				}
+			}
+		}
+		if l.len != len(waiting) {
+			t.Errorf("seed %d: %d wait, expected %d", seed, l.len, len(waiting))
+		}
+	}
+}
+
+// BenchmarkMixedDeadlines is the refusal of one of as many as may wait before a server has granted anything, half of them with a tenth of
+// the others' time.
+func BenchmarkMixedDeadlines(b *testing.B) {
+	const n = 16 * 1024
+	var all [n]Waiter
+	for b.Loop() {
+		l := newWallet(b, WalletConfig{})
+		l.Open()
+		for range firstFlight {
+			l.Submit(0, waiter())
+		}
+		for i := range all {
+			all[i] = Waiter{Deadline: mono.Time(600*ms + time.Duration(i)*10*time.Microsecond)}
+			if i%2 == 1 {
+				all[i].Deadline /= 10
+			}
+			l.Submit(0, &all[i])
+		}
+		for l.Len() > 0 {
+			now := l.NextWake()
+			for w, _, _ := l.Next(now); w != nil; w, _, _ = l.Next(now) {
+			}
+			for _, _, ok := l.NextDemand(now); ok; _, _, ok = l.NextDemand(now) {
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/n, "ns/refusal")
 }

@@ -50,7 +50,12 @@ func (c *Cancelable) real() *canceler {
 			return now
 		}
 		made := new(canceler)
-		made.Context, made.cancel = context.WithCancelCause(c.parent)
+		if u, ok := c.parent.(*ending); ok {
+			ctx, stop := context.WithDeadline(u.Context, u.deadline)
+			made.Context, made.cancel = ctx, func(error) { stop() }
+		} else {
+			made.Context, made.cancel = context.WithCancelCause(c.parent)
+		}
 		if now == quiet {
 			made.cancel(nil)
 		}
@@ -67,8 +72,11 @@ func (c *Cancelable) Done() <-chan struct{} { return c.real().Done() }
 // Err implements context.Context.
 func (c *Cancelable) Err() error {
 	if c.inner.Load() == nil {
-		return c.parent.Err()
-	}
+		err := c.parent.Err()
+		if _, timed := c.parent.(*ending); !timed || err == nil {
+			return err
+		}
+	} // a deadline that has passed stays, whatever the parent says later
 	return c.real().Err()
 }
 

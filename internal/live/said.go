@@ -1,6 +1,7 @@
 package live
 
 import (
+	"hash/maphash"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,9 @@ const (
 	// demandBits is how many leading bits of a demand are told: as less than it is by at most a sixteenth, half of
 	// what a server must change a grant by before it tells (credit.Pool.Tells). Up to 31 it is exact.
 	demandBits = 5
+	// budgetBits is the same for the time that is left, less what it takes to send a request: with the same timeout for each, they
+	// then mostly say the same. A server ends a request sooner by at most 0.4 % of its time.
+	budgetBits = 9
 )
 
 // coarseWait is a wait as a server with an objective is told of it, exact where that is not known.
@@ -29,8 +33,20 @@ func coarseWait(d, objective time.Duration) time.Duration {
 }
 
 // coarseDemand is a demand, of 0 or more, as a server is told of it.
-func coarseDemand(n int) int {
-	if over := bits.Len(uint(n)) - demandBits; over > 0 {
+func coarseDemand(n int) int { return int(leading(uint64(n), demandBits)) }
+
+// CoarseBudget is the time that a request has left as a server is told of it: wire.Tags.Budget of a request with a deadline. That
+// of one that is out of time is negative.
+func CoarseBudget(left time.Duration) time.Duration {
+	if left <= 0 {
+		return -1
+	}
+	return time.Duration(leading(uint64(left), budgetBits))
+}
+
+// leading returns n with its leading bits alone.
+func leading(n uint64, most int) uint64 {
+	if over := bits.Len64(n) - most; over > 0 {
 		n = n >> over << over
 	}
 	return n
@@ -41,15 +57,15 @@ func coarseDemand(n int) int {
 // methods may be called at once from any goroutine.
 type Said struct {
 	last  atomic.Pointer[said]
-	lines atomic.Pointer[lines] // nil until a line is told of
+	lines atomic.Pointer[lines] // nil until a line or a budget is told of
 }
 
-// lines are the tags that tell of a line at the sender, by what they tell.
+// lines are the tags that tell of a line at the sender, or of a budget, by what they tell.
 type lines [16]atomic.Pointer[said]
 
 // place returns where t is remembered.
 func (s *Said) place(t *wire.Tags) *atomic.Pointer[said] {
-	if t.Demand == 0 && t.Waited == 0 {
+	if t.Demand == 0 && t.Waited == 0 && t.Budget == 0 {
 		return &s.last
 	}
 	all := s.lines.Load()
@@ -58,7 +74,7 @@ func (s *Said) place(t *wire.Tags) *atomic.Pointer[said] {
 		all = s.lines.Load()
 	}
 	const golden = 0x9E3779B97F4A7C15 // neighbours get different places
-	return &all[(uint64(t.Demand)+uint64(t.Waited))*golden>>60]
+	return &all[(uint64(t.Demand)+uint64(t.Waited)+uint64(t.Budget))*golden>>60]
 }
 
 type said struct {
@@ -68,9 +84,6 @@ type said struct {
 
 // Form returns what form makes of t, which nobody may write to.
 func (s *Said) Form(t *wire.Tags, form func(wire.Tags) any) any {
-	if t.Budget != 0 { // no two are the same
-		return form(*t)
-	}
 	place := s.place(t)
 	if last := place.Load(); last != nil && last.tags == *t {
 		return last.form
@@ -83,7 +96,13 @@ func (s *Said) Form(t *wire.Tags, form func(wire.Tags) any) any {
 // Heard remembers the tags that a connection brought last, and what they were read from, which is a
 // message of at most wire.MaxLen. It is ready as its zero value, and its methods may be called at once
 // from any goroutine.
-type Heard struct{ last atomic.Pointer[heard] }
+type Heard struct {
+	last   atomic.Pointer[heard]
+	budget atomic.Uint32 // a hash of the last text with a budget
+}
+
+// texts is the seed of the hashes of texts: nobody can choose two with the same.
+var texts = maphash.MakeSeed()
 
 type heard struct {
 	text string
@@ -99,10 +118,16 @@ func (h *Heard) Tags(text string, parse func(string) (wire.Tags, error)) (wire.T
 		return last.tags, nil
 	}
 	tags, err := parse(text)
-	// With a budget no two are the same, and those that tell of a line change all the time: to remember one takes
-	// as long as to read it.
-	if err == nil && tags.Budget == 0 && tags.Demand == 0 && tags.Waited == 0 {
-		h.last.Store(&heard{text, tags})
+	// Those that tell of a line change all the time, and with them to remember one takes as long as to read it. So do budgets, where
+	// they are what others left: one counts when it comes twice in a row.
+	if err != nil || tags.Demand != 0 || tags.Waited != 0 {
+		return tags, err
 	}
-	return tags, err
+	if tags.Budget != 0 {
+		if hash := uint32(maphash.String(texts, text)); h.budget.Swap(hash) != hash {
+			return tags, nil
+		}
+	}
+	h.last.Store(&heard{text, tags})
+	return tags, nil
 }

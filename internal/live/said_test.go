@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/wire"
 )
 
-// TestSaid: the same tags are encoded once, others anew, and those with a budget each time. Those that tell of a line
+// TestSaid: the same tags are encoded once, and others anew. Those that tell of a line or of a budget
 // take turns without that, where nothing else changes.
 func TestSaid(t *testing.T) {
 	var s Said
@@ -19,9 +19,10 @@ func TestSaid(t *testing.T) {
 		made int
 	}{
 		{wire.Tags{Credits: true}, 1}, {wire.Tags{Credits: true}, 1}, {wire.Tags{Credits: true, Demand: 1}, 2},
-		{wire.Tags{Credits: true}, 2}, {wire.Tags{Budget: 9}, 3}, {wire.Tags{Budget: 9}, 4}, {wire.Tags{Credits: true}, 4},
-		{wire.Tags{Credits: true, Demand: 2}, 5}, {wire.Tags{Credits: true, Demand: 1}, 5}, {wire.Tags{Credits: true, Demand: 2, Waited: 1}, 6},
-		{wire.Tags{Credits: true, Demand: 2}, 6}, {wire.Tags{Workflow: "w", Demand: 2}, 7}, {wire.Tags{Credits: true, Demand: 2}, 8},
+		{wire.Tags{Credits: true}, 2}, {wire.Tags{Budget: 9}, 3}, {wire.Tags{Budget: 9}, 3}, {wire.Tags{Credits: true}, 3},
+		{wire.Tags{Credits: true, Demand: 2}, 4}, {wire.Tags{Credits: true, Demand: 1}, 4}, {wire.Tags{Credits: true, Demand: 2, Waited: 1}, 5},
+		{wire.Tags{Credits: true, Demand: 2}, 5}, {wire.Tags{Workflow: "w", Demand: 2}, 6}, {wire.Tags{Credits: true, Demand: 2}, 7},
+		{wire.Tags{Budget: -1}, 8}, {wire.Tags{Budget: -1}, 8}, {wire.Tags{Budget: 9}, 8},
 	} {
 		if got := s.Form(&step.tags, form); got != string(step.tags.Append(nil)) || made != step.made {
 			t.Errorf("step %d: %q after %d encodings, want those of %+v after %d", i, got, made, step.tags, step.made)
@@ -42,6 +43,15 @@ func TestCoarse(t *testing.T) {
 	if want := 32 + 11*16; len(told) != want {
 		t.Errorf("%d demands are told apart, expected %d", len(told), want)
 	}
+	for left := time.Duration(-3); left < time.Hour; left += max(left>>9, 0) + 1 {
+		got := CoarseBudget(left)
+		if got == 0 || left <= 0 && got > 0 || left > 0 && (got > left || 256*(left-got) > left) {
+			t.Fatalf("%v left are told as %v, expected at most 1/256 less, and never nothing", left, got)
+		}
+	}
+	if sent := CoarseBudget(10*time.Second - 50*time.Microsecond); sent != CoarseBudget(10*time.Second-500*time.Microsecond) {
+		t.Error("two requests with the same timeout, of which one took longer to send, tell different budgets")
+	}
 	for _, tt := range []struct{ waited, objective, told time.Duration }{
 		{0, 0, 0}, {5, 0, 5}, {0, 128, 0}, {5, 100, 5}, {999, 128_000, 0}, {1_000, 128_000, 1_000}, {1_999, 128_000, 1_000}, {200_500, 128_000, 200_000},
 	} {
@@ -51,7 +61,7 @@ func TestCoarse(t *testing.T) {
 	}
 }
 
-// TestHeard: the same text is read once, and each time what cannot be read or tells of a line.
+// TestHeard: the same text is read once, one with a budget twice, and each time what cannot be read or tells of a line.
 func TestHeard(t *testing.T) {
 	read := 0
 	parse := func(text string) (wire.Tags, error) {
@@ -61,6 +71,8 @@ func TestHeard(t *testing.T) {
 			return wire.Tags{}, errors.New("bad")
 		case "line":
 			return wire.Tags{Workflow: text, Demand: 3}, nil
+		case "left1", "left2":
+			return wire.Tags{Workflow: text, Budget: 3}, nil
 		}
 		return wire.Tags{Workflow: text}, nil
 	}
@@ -69,7 +81,8 @@ func TestHeard(t *testing.T) {
 		h    *Heard
 		text string
 		read int
-	}{{&h, "a", 1}, {&h, "a", 1}, {&h, "bad", 2}, {&h, "bad", 3}, {&h, "a", 3}, {&h, "line", 4}, {&h, "line", 5}, {&h, "a", 5}, {&h, "b", 6}, {nil, "b", 7}} {
+	}{{&h, "a", 1}, {&h, "a", 1}, {&h, "bad", 2}, {&h, "bad", 3}, {&h, "a", 3}, {&h, "line", 4}, {&h, "line", 5}, {&h, "a", 5}, {&h, "b", 6}, {nil, "b", 7},
+		{&h, "left1", 8}, {&h, "left2", 9}, {&h, "b", 9}, {&h, "left1", 10}, {&h, "left1", 11}, {&h, "left1", 11}, {&h, "left2", 12}, {&h, "left1", 12}} {
 		tags, err := step.h.Tags(step.text, parse)
 		if bad := step.text == "bad"; read != step.read || (err != nil) != bad || !bad && tags.Workflow != step.text {
 			t.Errorf("step %d: %+v, %v after %d readings, want %q after %d", i, tags, err, read, step.text, step.read)

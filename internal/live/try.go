@@ -21,16 +21,19 @@ func (w *Wallet) TryAcquire(ctx context.Context) *Permit {
 // whether p is one now.
 func (w *Wallet) TryAcquireTo(ctx context.Context, p *Permit) bool {
 	p.begin(ctx, w)
-	w.mu.Lock()
+	now := Now()
+	if w.borrow(now, p) {
+		return true
+	}
+	now = w.lock(now)
 	if w.closed {
 		w.mu.Unlock()
 		return false
 	}
-	now := w.now()
 	step, _ := w.core.Submit(now, &p.core)
 	if step != credit.Send {
 		w.core.Cancel(&p.core)
-		w.mu.Unlock()
+		w.unlock()
 		return false
 	}
 	p.sent(now)

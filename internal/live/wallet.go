@@ -25,6 +25,7 @@ type Wallet struct {
 	armed  mono.Time
 	latest mono.Time // instant that the core was told of
 	closed bool
+	lent   lent
 }
 
 // timersLate is by how much one timer in a hundred is late, at most, in a process that
@@ -71,17 +72,16 @@ func (s *Server) Identity() uint64 { return s.id }
 // under a lock, and it must not block. The number may be credit.Unheard.
 func (w *Wallet) Open(notify func(demand int)) *Server {
 	s := &Server{wallet: w, notify: notify, id: rand.Uint64() | 1}
-	w.mu.Lock()
+	now := w.lock(Now())
 	s.window = w.core.Open()
 	s.window.Owner = s
-	w.finish(w.now())
+	w.finish(now)
 	return s
 }
 
 // OnGrant takes a grant of the server that came without a reply: see Permit.OnGrant.
 func (s *Server) OnGrant(g wire.Grant) {
-	s.wallet.mu.Lock()
-	now := s.wallet.now()
+	now := s.wallet.lock(Now())
 	s.wallet.core.OnGrant(now, s.window, g)
 	s.wallet.finish(now)
 }
@@ -106,46 +106,53 @@ func (s *Server) OnPlainReply() {
 	if s.plain.Load() {
 		return
 	}
-	s.wallet.mu.Lock()
+	now := s.wallet.lock(Now())
 	s.plain.Store(true)
 	s.wallet.core.OnPlainReply(s.window)
-	s.wallet.finish(s.wallet.now())
+	s.wallet.finish(now)
 }
 
 // Reset forgets the server's grants, after a reconnect.
 func (s *Server) Reset() {
-	s.wallet.mu.Lock()
+	now := s.wallet.lock(Now())
 	s.plain.Store(false)
 	s.wallet.core.Reset(s.window)
-	s.wallet.finish(s.wallet.now())
+	s.wallet.finish(now)
 }
 
 // Close removes the server. Permits for it stay valid and must be returned.
 func (s *Server) Close() {
-	s.wallet.mu.Lock()
+	now := s.wallet.lock(Now())
 	s.wallet.core.Close(s.window)
-	s.wallet.finish(s.wallet.now())
+	s.wallet.finish(now)
 }
 
 // Outstanding returns the requests sent to the server and not answered.
 func (s *Server) Outstanding() int {
-	s.wallet.mu.Lock()
-	defer s.wallet.mu.Unlock()
+	s.wallet.lock(Now())
+	defer s.wallet.unlock()
 	return s.window.Outstanding()
 }
 
 // Permit is the right to send one request to one server.
 type Permit struct {
-	core     credit.Waiter
-	wallet   *Wallet
-	server   *Server
-	waited   time.Duration
-	told     time.Duration // of waited
-	wake     chan verdict  // while it waits
-	demand   int32
-	asks     bool
-	returned bool
+	core   credit.Waiter
+	wallet *Wallet
+	server *Server
+	waited time.Duration
+	told   time.Duration // of waited
+	wake   chan verdict  // while it waits
+	demand int32
+	state  atomic.Uint32 // what follows, of a permit
 }
+
+const (
+	asksGrant uint32 = 1 << iota
+	wasReturned
+)
+
+// first reports whether the permit was not returned before, and notes that it is.
+func (p *Permit) first() bool { return p.state.Or(wasReturned)&wasReturned == 0 }
 
 // wakes are the channels of requests that wait for a credit. Each is empty while nobody waits on it.
 var wakes = sync.Pool{New: func() any { return make(chan verdict, 1) }}
@@ -161,7 +168,7 @@ func (p *Permit) Server() *Server { return p.server }
 // Tell writes into t what travels with the request: that its sender obeys credits, how many further requests waited
 // for this server when the permit was given, about, for how long this one did, about, and whether it Asks.
 func (p *Permit) Tell(t *wire.Tags) {
-	t.Credits, t.Demand, t.Waited, t.Asks = true, coarseDemand(int(p.demand)), p.told, p.asks
+	t.Credits, t.Demand, t.Waited, t.Asks = true, coarseDemand(int(p.demand)), p.told, p.Asks()
 }
 
 // Demand returns the number of further requests that waited for this server when
@@ -170,7 +177,7 @@ func (p *Permit) Demand() int { return int(p.demand) }
 
 // Asks reports whether the client knows no grant of the server: it travels with the request, and
 // an answer without a grant then says that the server grants none.
-func (p *Permit) Asks() bool { return p.asks }
+func (p *Permit) Asks() bool { return p.state.Load()&asksGrant != 0 }
 
 // Waited returns for how long the request waited for the permit, or until it was refused one.
 func (p *Permit) Waited() time.Duration { return p.waited }
@@ -186,8 +193,7 @@ func (p *Permit) begin(ctx context.Context, w *Wallet) {
 
 // OnGrant takes the grant on the answer to the request that was sent with p.
 func (p *Permit) OnGrant(g wire.Grant) {
-	p.wallet.mu.Lock()
-	now := p.wallet.now()
+	now := p.wallet.lock(Now())
 	p.wallet.core.OnPart(&p.core, g.Part)
 	p.wallet.core.OnGrant(now, p.server.window, g)
 	p.wallet.finish(now)
@@ -232,12 +238,14 @@ func (w *Wallet) acquire(ctx context.Context, now mono.Time, lost <-chan struct{
 	if d, ok := ctx.Deadline(); ok {
 		p.core.Deadline = Instant(d)
 	}
-	w.mu.Lock()
+	if w.borrow(now, p) {
+		return true, nil
+	}
+	now = w.lock(now)
 	if w.closed {
 		w.mu.Unlock()
 		return false, &Refusal{Reason: work.Canceled, Pushback: -1}
 	}
-	now = w.at(now)
 	step, reason := w.core.Submit(now, &p.core)
 	switch step {
 	case credit.Send:
@@ -285,12 +293,12 @@ func (p *Permit) wait(ctx context.Context, lost <-chan struct{}) (verdict, bool)
 	case <-lost:
 	}
 	w := p.wallet
-	w.mu.Lock()
+	now := w.lock(Now())
 	if w.core.Cancel(&p.core) {
-		w.finish(w.now())
+		w.finish(now)
 		return verdict{}, false
 	}
-	w.mu.Unlock()
+	w.unlock()
 	return <-p.wake, true
 }
 
@@ -306,7 +314,10 @@ func notSent(ctx context.Context) *Refusal {
 // sent fills in what a permit knows once it holds a credit; the lock is held.
 func (p *Permit) sent(now mono.Time) {
 	p.server = p.core.Window().Owner.(*Server)
-	p.demand, p.asks = int32(min(p.wallet.core.Demand(), math.MaxInt32)), p.core.Asked()
+	p.demand = int32(min(p.wallet.core.Demand(), math.MaxInt32))
+	if p.core.Asked() {
+		p.state.Store(asksGrant)
+	}
 	if p.waited = p.core.Waited(now); p.waited > 0 {
 		p.told = coarseWait(p.waited, p.server.window.Objective())
 	}
@@ -315,16 +326,25 @@ func (p *Permit) sent(now mono.Time) {
 // Return gives the credit back. served is the time from sending to the answer if
 // the server executed the request, 0 if it refused, failed or was canceled. Only
 // the first call counts.
-func (p *Permit) Return(served time.Duration) { p.ReturnAt(Now(), nil, served) }
+func (p *Permit) Return(served time.Duration) {
+	if !p.giveBack(served) {
+		p.give(Now(), nil, served)
+	}
+}
 
 // ReturnWith is OnGrant and Return in one.
 func (p *Permit) ReturnWith(g wire.Grant, served time.Duration) { p.ReturnAt(Now(), &g, served) }
 
 // ReturnAt is Return, or with a grant ReturnWith, for a caller that has just read the clock.
 func (p *Permit) ReturnAt(now mono.Time, g *wire.Grant, served time.Duration) {
+	if g != nil || !p.giveBack(served) {
+		p.give(now, g, served)
+	}
+}
+
+func (p *Permit) give(now mono.Time, g *wire.Grant, served time.Duration) {
 	w := p.wallet
-	w.mu.Lock()
-	now = w.at(now)
+	now = w.lock(now)
 	w.take(now, &Returned{p, g, served})
 	w.finish(now)
 }
@@ -340,8 +360,7 @@ type Returned struct {
 
 // ReturnAll is ReturnAt for requests whose answers came together. Their permits are of this wallet.
 func (w *Wallet) ReturnAll(now mono.Time, answers []Returned) {
-	w.mu.Lock()
-	now = w.at(now)
+	now = w.lock(now)
 	for i := range answers {
 		w.take(now, &answers[i])
 	}
@@ -355,8 +374,7 @@ func (w *Wallet) take(now mono.Time, a *Returned) {
 		w.core.OnPart(&p.core, a.Grant.Part)
 		w.core.OnGrant(now, p.server.window, *a.Grant)
 	}
-	if !p.returned {
-		p.returned = true
+	if p.first() {
 		w.core.Return(&p.core, a.Served)
 	}
 }
@@ -368,9 +386,6 @@ func (w *Wallet) at(now mono.Time) mono.Time {
 	return w.latest
 }
 
-// now returns the present for the core. It is called with the lock held.
-func (w *Wallet) now() mono.Time { return w.at(Now()) }
-
 // Waiting returns the number of requests that wait for a credit.
 func (w *Wallet) Waiting() int {
 	w.mu.Lock()
@@ -381,7 +396,7 @@ func (w *Wallet) Waiting() int {
 // Close refuses what waits and what comes, and stops the timer. Permits stay
 // valid. Further calls do nothing.
 func (w *Wallet) Close() {
-	w.mu.Lock()
+	w.lock(Now())
 	w.closed = true
 	w.timer.Stop()
 	for o := w.core.Oldest(); o != nil; o = w.core.Oldest() {
@@ -411,18 +426,18 @@ func (w *Wallet) finish(now mono.Time) {
 		w.armed = at
 		w.timer.Reset(max(at.Sub(now), 0))
 	}
-	w.mu.Unlock()
+	w.unlock()
 	for _, f := range tell {
 		f()
 	}
 }
 
 func (w *Wallet) onTimer() {
-	w.mu.Lock()
+	now := w.lock(Now())
 	if w.closed {
 		w.mu.Unlock()
 		return
 	}
 	w.armed = mono.Never
-	w.finish(w.now())
+	w.finish(now)
 }

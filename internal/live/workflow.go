@@ -92,11 +92,14 @@ func (g *Gate) Rates(to []rates.State) []rates.State {
 	return to
 }
 
+// Asked reports whether the caller of a request is one to whom Answer tells something.
+func (t *Ticket) Asked() bool { return t.stint != nil && t.stay.Asked }
+
 // Answer fills in what the gate tells the caller of a request that ran, if it is
 // one who wants to know: the rate for its process, and what the request took up
 // to now. After Leave the rate is that of Leave.
 func (t *Ticket) Answer(r *wire.Reply) {
-	if t.stint == nil || !t.stay.Asked {
+	if !t.Asked() {
 		return
 	}
 	if t.gate.node.Rated() {
