@@ -61,9 +61,6 @@ func (l *Limit) learnFree(p point) {
 	} else if u.n > 0 && p.concurrency > u.n {
 		*u = unqueued{u.n + (p.concurrency-u.n)/4, k.alone}
 	}
-	if u.n > l.mostUnqueued.n {
-		l.mostUnqueued = unqueued{u.n, k.alone}
-	}
 	if k.at > 0 && !l.line.confirmed {
 		k.at = max(k.at, p.concurrency)
 	}
