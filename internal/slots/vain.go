@@ -72,15 +72,16 @@ func (l *Limit) tooLate(r float64) bool {
 	return l.Sharing() || l.vain.row > lateRow || l.vain.state != recovered
 }
 
-// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up. Where
-// fewer run for a trial that is no reason for fewer still: of the few completions of a stage most are in vain by chance.
+// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up, by more
+// than chance, because every completion asks. Where fewer run for a trial that is no reason for fewer still: of the few completions of a stage most are in vain by chance.
 func (l *Limit) inVain(now mono.Time) bool {
 	w := &l.window
 	n := w.given
 	if now >= l.vain.beyond {
 		n += w.late
 	}
-	return w.done >= 2*earlySize && float64(n) > futile*float64(w.done) && !w.leftovers(now) && l.Lends() && !l.trial.kind.down() && !(l.vain.state == catchingUp && now < l.vain.patient)
+	done := float64(w.done)
+	return w.done >= 2*earlySize && float64(n) > futile*done+surely*math.Sqrt(futile*(1-futile)*done) && !w.leftovers(now) && l.Lends() && !l.trial.kind.down() && !(l.vain.state == catchingUp && now < l.vain.patient)
 }
 
 // leftovers reports whether the window's ends are mostly of requests that began before it, as behind a burst: none
