@@ -36,3 +36,31 @@ func TestAlike(t *testing.T) {
 		}
 	}
 }
+
+// TestATrialThatTellsNothingTakesNothing: the limit is what it was, also if the slots were not all taken when the trial began.
+func TestATrialThatTellsNothingTakesNothing(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.limit = 20
+	l.knee.rate = 1e-6
+	l.try(point{concurrency: 12, throughput: 1e-6, residence: 12e6, samples: 64, limit: 20, bound: true}, fewer)
+	if l.voidFewer(); l.Limit() != 20 {
+		t.Errorf("20 slots before a trial that tells nothing, and %d after it", l.Limit())
+	}
+}
+
+// TestRanksOfAFloodAreNotKnown: 64 were let in where 8 do the most because requests hold each other up. That 64 run is no
+// sign that so many are served.
+func TestRanksOfAFloodAreNotKnown(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.reach.add(64)
+	l.settleAt(8, point{limit: 8, throughput: 1e-6, residence: 1e6, samples: 64})
+	if n := l.known(); n != 8 {
+		t.Errorf("%v are known to be served at once, want 8", n)
+	}
+}
