@@ -42,7 +42,7 @@ type recovery uint8
 const (
 	recovered  recovery = iota
 	catchingUp          // the server works off what it was given before
-	regrowing           // the limit doubles while the residence stays short
+	regrowing           // the limit doubles while slots are missing and the residence stays short
 )
 
 // vain is work that came too late, or whose callers had given up, and what follows on it.
@@ -177,13 +177,16 @@ func (l *Limit) recover(p point) {
 	if p.bound {
 		l.crowd.note(p)
 	}
-	if p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service) {
+	switch room := l.reach.most() + 1; {
+	case p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service):
 		// There is a queue. Half as many showed none, and by Little's law not many more keep the server busy.
 		v.state, l.window.fresh = recovered, true
 		l.limit = min(l.limit, max(down*l.limit, moreThan*p.throughput/(1-p.given)*k.service+few))
-	} else if room := l.reach.most() + 1; p.bound && l.limit < room && 2*l.limit >= room {
+	case !p.bound:
+		v.state = recovered // so many are enough
+	case l.limit < room && 2*l.limit >= room:
 		l.limit, v.state = room, recovered
-	} else if p.bound {
+	default:
 		l.limit *= 2
 	}
 }

@@ -230,3 +230,18 @@ func TestNotInVainWithFewer(t *testing.T) {
 		}
 	}
 }
+
+// TestRegrowthEnds: once slots are free while the limit regrows after work in vain, it has regrown. Until then every late
+// answer counts at once, and nothing is learned of the service; without an overload that was for good.
+func TestRegrowthEnds(t *testing.T) {
+	for bound, want := range map[bool]recovery{true: regrowing, false: recovered} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.limit, l.vain.state, l.knee.service, l.knee.alone = 8, regrowing, 1e7, 1e7
+		if l.recover(point{concurrency: 4, throughput: 4e-7, residence: 1e7, took: 1e7, samples: 32, limit: 8, bound: bound}); l.vain.state != want {
+			t.Errorf("slots are missing: %v: the state is %d, want %d", bound, l.vain.state, want)
+		}
+	}
+}
