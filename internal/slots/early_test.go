@@ -3,6 +3,8 @@ package slots
 import (
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // TestTrialGoesDownByHalf: a trial goes down by a half, whatever the ranks say, also where processors are short: requests
@@ -33,6 +35,53 @@ func TestAlike(t *testing.T) {
 	}{{10, 55, true}, {10, 45, false}, {20, 75, true}, {20, 65, false}} {
 		if got := l.takeAsLong(point{concurrency: c.concurrency, took: c.took}); got != c.want {
 			t.Errorf("%v instead of 40 that take %v instead of 100 take as long: %v, want %v", c.concurrency, c.took, got, c.want)
+		}
+	}
+}
+
+// TestATrialThatTellsNothingTakesNothing: the limit is what it was, also if the slots were not all taken when the trial began.
+func TestATrialThatTellsNothingTakesNothing(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.limit = 20
+	l.knee.rate = 1e-6
+	l.try(point{concurrency: 12, throughput: 1e-6, residence: 12e6, samples: 64, limit: 20, bound: true}, fewer)
+	if l.voidFewer(); l.Limit() != 20 {
+		t.Errorf("20 slots before a trial that tells nothing, and %d after it", l.Limit())
+	}
+}
+
+// TestRanksOfAFloodAreNotKnown: 64 were let in where 8 do the most because requests hold each other up. That 64 run is no
+// sign that so many are served.
+func TestRanksOfAFloodAreNotKnown(t *testing.T) {
+	l, err := New(Config{Slack: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.reach.add(64)
+	l.settleAt(8, point{limit: 8, throughput: 1e-6, residence: 1e6, samples: 64})
+	if n := l.known(); n != 8 {
+		t.Errorf("%v are known to be served at once, want 8", n)
+	}
+}
+
+// TestFewMoreAreNoAlarm: with a knee of one, two that take long are no queue that builds up, because a target allows as many.
+func TestFewMoreAreNoAlarm(t *testing.T) {
+	for running, want := range map[int]bool{2: false, 4: true} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.knee.at, l.knee.alone, l.knee.service = 0.8, 45e6, 45e6
+		l.window = newWindow(1, 1)
+		for i := range mono.Time(16) {
+			l.window.add(1+i*50e6, 110e6, true, false)
+		}
+		l.use.slots = running
+		if got := l.alarmed(); got != want {
+			t.Errorf("%d run where 0.8 are known to be served: alarmed %v, want %v", running, got, want)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (l *Limit) judgeFewer(p point) {
 
 // voidFewer ends a trial downwards that tells nothing. The next one is due soon.
 func (l *Limit) voidFewer() {
-	l.limit = max(l.limit, l.trial.from.concurrency)
+	l.limit = max(l.limit, l.trial.from.limit)
 	l.end()
 	l.agenda.untried = max(l.agenda.gap-memory/2, 0)
 }

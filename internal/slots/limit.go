@@ -30,10 +30,9 @@ type Limit struct {
 	slotTime slotTime
 
 	// What the limit follows from beside belief: see target.
-	mostUnqueued unqueued // the most that ever ran without a queue; fades, too, but survives a slowdown
-	crowd        crowd
-	vain         vain
-	barren       barren
+	crowd  crowd
+	vain   vain
+	barren barren
 
 	trial   trial // that runs
 	lowered point // before a trial or a line lowered the limit, until regret has judged it

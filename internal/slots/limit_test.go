@@ -605,3 +605,31 @@ func TestALongRequestInAShortWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkersLeave: most of the workers are taken away for good, in an overload from then on. The limit follows, because the
+// knee of a line falls and what once ran without a queue fades: 16, 61 and 23 % of the answers were late.
+func TestWorkersLeave(t *testing.T) {
+	const mean, seeds = 20 * time.Millisecond, 4
+	for _, c := range []struct {
+		from, to int
+		service  float64 // of the objective
+		late     float64
+	}{{35, 8, 0.3, 0.1}, {16, 2, 0.2, 0.3}, {8, 1, 0.1, 0.1}} {
+		late, served := 0, 0
+		for seed := range uint64(seeds) {
+			s := newStation(Config{Slack: time.Duration(float64(mean) / c.service / whole)}, c.from, mean, 0.75*float64(c.from)/mean.Seconds(), seed)
+			s.run(20 * time.Second)
+			s.k = c.to
+			s.run(5 * time.Second)
+			s.late, s.served = 0, 0
+			s.run(20 * time.Second)
+			late, served = late+s.late, served+s.served
+			if capacity := float64(c.to) / mean.Seconds() * 20; float64(s.served) < 0.9*capacity {
+				t.Errorf("%d of %d workers are left: %d requests are served, want %.0f", c.to, c.from, s.served, 0.9*capacity)
+			}
+		}
+		if share := float64(late) / float64(served); share > c.late {
+			t.Errorf("%d of %d workers are left, and the work takes %v of the objective: %.2f of the answers are late, want %v at most", c.to, c.from, c.service, share, c.late)
+		}
+	}
+}

@@ -154,7 +154,7 @@ func TestSlownessIsOverBehindALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.mostUnqueued.n, l.mostUnqueued.residence = 14, 43e6
+	l.unqueued.n, l.unqueued.residence = 14, 43e6
 	l.line.confirmed, l.knee.at, l.limit, l.knee.rate, l.knee.alone, l.knee.service = true, 4, 4, 20e-9, 200e6, 200e6
 	for _, took := range []float64{200e6, 41e6} {
 		l.steer(point{concurrency: 4, throughput: 4 / took, residence: took, took: took, samples: 32, limit: 4, bound: true})

@@ -80,8 +80,8 @@ func (l *Limit) judgeWide(p point) {
 	f := l.trial.from
 	p = l.seen.level.with(p, l.seen.level.throughput(p, l.seen.length))
 	switch {
-	case p.concurrency <= f.concurrency || !outdoes(f, p):
-		l.endWide()
+	case p.concurrency <= f.concurrency || !outdoes(f, p): // other trials come when they would have come without it
+		l.trial.kind, l.limit = noTrial, l.target()
 		l.agenda.wideGap = min(4*l.agenda.wideGap, trialLast)
 	case !l.trial.sure:
 		l.trial.sure = true
@@ -90,10 +90,4 @@ func (l *Limit) judgeWide(p point) {
 		l.trial.kind = more
 		l.didMore(f, p)
 	}
-}
-
-// endWide ends a wide trial that found nothing. Other trials come when they would have come without it.
-func (l *Limit) endWide() {
-	l.trial.kind = noTrial
-	l.limit = l.target()
 }

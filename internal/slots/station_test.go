@@ -27,6 +27,7 @@ type station struct {
 	refused int
 	offered int
 	maxHid  int
+	late    int // of those that were served, longer inside than the objective
 }
 
 const frontMax = 64
@@ -110,7 +111,10 @@ func (s *station) run(d time.Duration) float64 {
 			s.served++
 			s.busy--
 			s.limit.Release(s.now, e.started, e.place, true)
-			if len(s.hidden) > 0 {
+			if s.now.Sub(e.started) > whole*s.limit.cfg.Slack {
+				s.late++
+			}
+			if len(s.hidden) > 0 && s.busy < s.k {
 				s.serve(s.hidden[0])
 				s.hidden = s.hidden[1:]
 			}

@@ -48,9 +48,8 @@ func (l *Limit) slowdownOver(p point) bool {
 	if !p.bound || l.told.useful > 0 || p.samples < 2*earlySize || l.trial.kind.climbs() && l.crowd.bound == 0 || l.crowd.late {
 		return false
 	}
-	u, most := l.unqueued, l.mostUnqueued
-	return l.limit < down*u.n && p.residence <= near*u.residence ||
-		!l.trial.kind.down() && l.limit < down*most.n && p.residence <= near*most.residence
+	u := l.unqueued
+	return l.limit < down*u.n && p.residence <= near*u.residence
 }
 
 // comeBack sets the limit to the number that once ran without a queue on average, and two standard deviations more,
@@ -60,7 +59,7 @@ func (l *Limit) comeBack(p point) {
 		l.disprove() // so many did not wait in a line
 	}
 	l.trial, l.vain.state, l.agenda.untried, l.agenda.last = trial{}, recovered, 0, noTrial
-	n := max(l.unqueued.n, l.mostUnqueued.n)
+	n := l.unqueued.n
 	l.limit = n + 2*math.Sqrt(n)
 	l.knee.at, l.knee.alone, l.knee.service = 0, p.residence, p.residence
 	l.crowd = crowd{}

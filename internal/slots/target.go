@@ -98,11 +98,11 @@ func (k *knee) doubtful() bool { return k.samples == 0 || k.at > far*k.rate*k.al
 // fewest is the least limit: Min, or the processors while these are short, because an idle processor does nothing.
 func (l *Limit) fewest() int { return max(l.cfg.Min, min(l.told.useful, l.cfg.Max)) }
 
-// known returns a number of requests that were seen to be served at once. Where requests share processors, the ranks
-// reach as far as what runs, and do not count.
+// known returns a number of requests that were seen to be served at once. Where requests share processors, or hold each
+// other up, the ranks reach as far as what runs, and do not count.
 func (l *Limit) known() float64 {
 	n := max(l.knee.at, l.unqueued.n)
-	if l.Sharing() {
+	if l.Sharing() || l.crowd.bound > 0 {
 		return n
 	}
 	return max(n, l.reach.most())

@@ -99,7 +99,6 @@ func (l *Limit) try(p point, kind trialKind) {
 	l.trial = trial{kind: kind, from: from}
 	l.agenda.untried = 0
 	l.unqueued.n *= forget
-	l.mostUnqueued.n *= forget
 	l.step(from)
 }
 

@@ -42,7 +42,7 @@ type recovery uint8
 const (
 	recovered  recovery = iota
 	catchingUp          // the server works off what it was given before
-	regrowing           // the limit doubles while the residence stays short
+	regrowing           // the limit doubles while slots are missing and the residence stays short
 )
 
 // vain is work that came too late, or whose callers had given up, and what follows on it.
@@ -72,15 +72,16 @@ func (l *Limit) tooLate(r float64) bool {
 	return l.Sharing() || l.vain.row > lateRow || l.vain.state != recovered
 }
 
-// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up. Where
-// fewer run for a trial that is no reason for fewer still: of the few completions of a stage most are in vain by chance.
+// inVain reports whether hardly anything in the running window was finished in time, and before its caller gave up, by more
+// than chance, because every completion asks. Where fewer run for a trial that is no reason for fewer still: of the few completions of a stage most are in vain by chance.
 func (l *Limit) inVain(now mono.Time) bool {
 	w := &l.window
 	n := w.given
 	if now >= l.vain.beyond {
 		n += w.late
 	}
-	return w.done >= 2*earlySize && float64(n) > futile*float64(w.done) && !w.leftovers(now) && l.Lends() && !l.trial.kind.down() && !(l.vain.state == catchingUp && now < l.vain.patient)
+	done := float64(w.done)
+	return w.done >= 2*earlySize && float64(n) > futile*done+surely*math.Sqrt(futile*(1-futile)*done) && !w.leftovers(now) && l.Lends() && !l.trial.kind.down() && !(l.vain.state == catchingUp && now < l.vain.patient)
 }
 
 // leftovers reports whether the window's ends are mostly of requests that began before it, as behind a burst: none
@@ -176,13 +177,16 @@ func (l *Limit) recover(p point) {
 	if p.bound {
 		l.crowd.note(p)
 	}
-	if p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service) {
+	switch room := l.reach.most() + 1; {
+	case p.residence > k.service+max(float64(l.cfg.Slack), 0.4*k.service):
 		// There is a queue. Half as many showed none, and by Little's law not many more keep the server busy.
 		v.state, l.window.fresh = recovered, true
 		l.limit = min(l.limit, max(down*l.limit, moreThan*p.throughput/(1-p.given)*k.service+few))
-	} else if room := l.reach.most() + 1; p.bound && l.reach.told() && l.limit < room && 2*l.limit >= room {
+	case !p.bound:
+		v.state = recovered // so many are enough
+	case l.reach.told() && l.limit < room && 2*l.limit >= room:
 		l.limit, v.state = room, recovered
-	} else if p.bound {
+	default:
 		l.limit *= 2
 	}
 }

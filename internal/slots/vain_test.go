@@ -216,7 +216,7 @@ func TestMuchInVainHoweverFew(t *testing.T) {
 	}
 }
 
-// TestNotInVainWithFewer: six of eight callers gave up. That is no reason to give way in a stage of a trial in which fewer run.
+// TestNotInVainWithFewer: all of eight callers gave up. That is no reason to give way in a stage of a trial in which fewer run.
 func TestNotInVainWithFewer(t *testing.T) {
 	for kind, want := range map[trialKind]bool{noTrial: true, more: true, fewer: false, climbDown: false} {
 		l, err := New(Config{Slack: 20 * time.Millisecond})
@@ -224,7 +224,7 @@ func TestNotInVainWithFewer(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.trial.kind = kind
-		l.window = window{done: 8, given: 6, most: 2, area: 2e9}
+		l.window = window{done: 8, given: 8, most: 2, area: 2e9}
 		if got := l.inVain(mono.Time(time.Second)); got != want {
 			t.Errorf("trial %d: in vain: %v, expected %v", kind, got, want)
 		}
@@ -258,5 +258,20 @@ func TestFewRanksTellOfNoKnee(t *testing.T) {
 	now = convoy(l, now, 18, func(n int) time.Duration { return batch * time.Duration((n+3)/4) })
 	if n := l.Limit(); n < 4 {
 		t.Errorf("the limit is %d after %v, want 4 at least", n, time.Duration(now))
+	}
+}
+
+// TestRegrowthEnds: once slots are free while the limit regrows after work in vain, it has regrown. Until then every late
+// answer counts at once, and nothing is learned of the service; without an overload that was for good.
+func TestRegrowthEnds(t *testing.T) {
+	for bound, want := range map[bool]recovery{true: regrowing, false: recovered} {
+		l, err := New(Config{Slack: 20 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.limit, l.vain.state, l.knee.service, l.knee.alone = 8, regrowing, 1e7, 1e7
+		if l.recover(point{concurrency: 4, throughput: 4e-7, residence: 1e7, took: 1e7, samples: 32, limit: 8, bound: bound}); l.vain.state != want {
+			t.Errorf("slots are missing: %v: the state is %d, want %d", bound, l.vain.state, want)
+		}
 	}
 }

@@ -109,8 +109,12 @@ func (l *Limit) counted(o order) float64 {
 }
 
 // rely takes the knee of a confirmed line from the ranks at p, and the service time from it and a rate. A higher knee
-// counts at once; compare lowers it.
+// counts at once; compare lowers it. Where many ranks reach less than half of it, workers are gone: no trial comes where the
+// limit follows a line, so with one worker left of eight all eight slots stayed, and a quarter of the answers was late.
 func (l *Limit) rely(p point, rate float64) {
+	if p.order.count >= settledRanks && p.order.top < down*l.knee.at {
+		l.reach, l.calm, l.knee.at = reach{top: p.order.top}, calm{}, p.order.top/down
+	}
 	if p.order.count >= enoughRanks {
 		l.knee.at = max(l.knee.at, l.counted(p.order))
 	}
