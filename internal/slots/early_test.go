@@ -3,8 +3,6 @@ package slots
 import (
 	"testing"
 	"time"
-
-	"github.com/spillgate/spillgate/internal/mono"
 )
 
 // TestTrialGoesDownByHalf: a trial goes down by a half, whatever the ranks say, also where processors are short: requests
@@ -64,24 +62,5 @@ func TestRanksOfAFloodAreNotKnown(t *testing.T) {
 	l.settleAt(8, point{limit: 8, throughput: 1e-6, residence: 1e6, samples: 64})
 	if n := l.known(); n != 8 {
 		t.Errorf("%v are known to be served at once, want 8", n)
-	}
-}
-
-// TestFewMoreAreNoAlarm: with a knee of one, two that take long are no queue that builds up, because a target allows as many.
-func TestFewMoreAreNoAlarm(t *testing.T) {
-	for running, want := range map[int]bool{2: false, 4: true} {
-		l, err := New(Config{Slack: 20 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.knee.at, l.knee.alone, l.knee.service = 0.8, 45e6, 45e6
-		l.window = newWindow(1, 1)
-		for i := range mono.Time(16) {
-			l.window.add(1+i*50e6, 110e6, true, false)
-		}
-		l.use.slots = running
-		if got := l.alarmed(); got != want {
-			t.Errorf("%d run where 0.8 are known to be served: alarmed %v, want %v", running, got, want)
-		}
 	}
 }

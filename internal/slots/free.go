@@ -18,7 +18,7 @@ const (
 func (l *Limit) whileFree(p point) {
 	l.lowered, l.seen.level = point{}, level{}
 	piled := l.use.lent == 0 && pilesUp(l.seen.past, p) // long requests pile up without harm
-	if known := l.known(); p.residence > l.alarm() && (exceeds(p.concurrency, known) || piled) {
+	if known := l.known(); p.residence > l.alarm() && (p.concurrency > near*known || piled) {
 		l.halt(p, known, piled)
 		return
 	}
@@ -121,13 +121,8 @@ func (l *Limit) alarmed() bool {
 		enough *= 3 // the windows before were no alarm
 	}
 	return l.trial.kind == noTrial && w.done >= enough && (known > 0 || w.full == 0) &&
-		exceeds(float64(l.InUse()), l.known()) && w.residence() > l.alarm()
+		float64(l.InUse()) > near*l.known() && w.residence() > l.alarm()
 }
-
-// exceeds reports whether n are so many more than are known to be served that they may be a queue: more than the few that a
-// target allows beside these. Where one or two are served at a time, the limit was taken back to one each time after two had done
-// four times as much (wild/parts, service 299).
-func exceeds(n, known float64) bool { return n > max(near*known, known+few) }
 
 // sink lowers a limit far above peak, the number that ran at once, with and without a slot, in a window in which no
 // slot was missing. Such a limit would let as many in before the first window of an overload ended, while a limit
