@@ -100,7 +100,11 @@ func runGuard(cmd *cobra.Command, f guardFlags, urls []string) error {
 		if err := f.complete(next, urls); err != nil {
 			return nil, err
 		}
-		return set.Reload(*next.Guard)
+		ignored, err := set.Reload(*next.Guard)
+		if err == nil {
+			set.Reopen()
+		}
+		return ignored, err
 	}}
 	if file.Guard.Audit != "" {
 		running.reopen = set.Reopen

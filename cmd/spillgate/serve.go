@@ -80,7 +80,8 @@ type serving struct {
 	// reload takes what a changed file says, all of it or nothing, and returns the keys
 	// that need a restart.
 	reload func(*config.File) (ignored []string, err error)
-	// reopen, if not nil, opens logs again that may have been moved away: on SIGHUP, and when the file changes.
+	// reopen, if not nil, opens logs again that may have been moved away, where reload takes nothing: on SIGHUP without a file, or with one that has a
+	// mistake. What reload takes opens them itself.
 	reopen func()
 	// hurry, if not nil, ends the way out at once.
 	hurry func()
@@ -145,14 +146,14 @@ func (s *serving) again(leave func(), ended <-chan struct{}) {
 
 // take takes a changed file, or says why it does not: all of it or nothing.
 func (s *serving) take(next *config.File, err error) {
-	if s.reopen != nil {
-		s.reopen()
-	}
 	var ignored []string
 	if err == nil {
 		ignored, err = s.reload(next)
 	}
 	if err != nil {
+		if s.reopen != nil {
+			s.reopen()
+		}
 		mistakes := flatten(err)
 		s.log.Error("configuration not taken; the old one stays", "file", s.path, "mistakes", len(mistakes))
 		for _, m := range mistakes {
