@@ -3,6 +3,7 @@ package backplane
 import (
 	"context"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,18 @@ func TestLogFitsTheDisk(t *testing.T) {
 // A node of several does not begin with what it has stored without others.
 func TestStoredAlone(t *testing.T) {
 	data := t.TempDir()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if s, err := embed(Config{Node: "n1", Data: data, Listen: taken.Addr().String()}.WithDefaults(), nil); err == nil {
+		s.Shutdown()
+		t.Error("it listens where another one does")
+	}
+	if _, err := os.Stat(filepath.Join(data, aloneFile)); err == nil { // by mistake, say, beside the node of several that has the address
+		t.Error("a node that has not begun has stored")
+	}
 	alone := New(Config{Node: "n1", Data: data}, slog.New(slog.DiscardHandler))
 	hub := engine.New(engine.Config{})
 	defer hub.Close()

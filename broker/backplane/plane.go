@@ -61,7 +61,8 @@ type Plane struct {
 	nc      *nats.Conn                  // hears nothing that it sends
 	jc      *nats.Conn                  // of JetStream
 	js      jetstream.JetStream
-	aside   jetstream.JetStream // of retained messages of QoS 0: one that does not answer holds up nothing else
+	aside   jetstream.JetStream // of retained messages of QoS 0: one that does not answer holds up others for asideTime
+	stalled bool                // it has not made room in that time
 	stream  jetstream.Stream
 	kv      jetstream.KeyValue // sessions
 	nodes   jetstream.KeyValue // how far the feeds of nodes are

@@ -2,6 +2,7 @@ package backplane
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -21,9 +22,10 @@ const (
 	// goneFor is how long a stream keeps that something was deleted: longer than a node can be cut off from the others and still take
 	// part. It would be kept for good, for every topic and client there ever was.
 	goneFor = 24 * time.Hour
-	// mostAside is how many messages of QoS 0 are sent to the stream and not known to be stored. Further ones are not retained: a stream without
-	// a leader answers nothing for seconds.
+	// mostAside is how many messages of QoS 0 are sent to the stream and not known to be stored. Further ones wait for asideTime, in which a stream
+	// that is only busy stores some. If it does not, they are not retained, until it does: a stream without a leader answers nothing for seconds.
 	mostAside = 4096
+	asideTime = 200 * time.Millisecond
 )
 
 // Bound says how many bytes of messages may be retained; the default is 64 MiB. It must be called before Open.
@@ -146,10 +148,15 @@ func (r *retained) came(topic string, position uint64, retain func()) {
 	}
 }
 
-// storeRetained sends a message of QoS 0 to the stream.
+// storeRetained sends a message of QoS 0 to the stream. One goroutine calls it.
 func (p *Plane) storeRetained(of *engine.Message, data []byte) {
-	m := retainedMsg(of, data)
-	if _, err := p.aside.PublishMsgAsync(m, jetstream.WithStallWait(1)); err != nil { // at once where there is no room
+	m, wait := retainedMsg(of, data), asideTime
+	if p.stalled {
+		wait = 1 // there is room at once, or none
+	}
+	_, err := p.aside.PublishMsgAsync(m, jetstream.WithStallWait(wait))
+	p.stalled = errors.Is(err, jetstream.ErrTooManyStalledMsgs)
+	if err != nil {
 		p.notRetained(nil, m, err)
 	}
 }

@@ -68,6 +68,9 @@ func embed(c Config, secure *tls.Config) (*server.Server, error) {
 		s.WaitForShutdown()
 		return nil, fmt.Errorf("backplane: embedded NATS is not ready within %v; is %s writable?", startTime, c.Data)
 	}
+	if c.Cluster == "" {
+		_ = os.WriteFile(filepath.Join(c.Data, aloneFile), nil, 0o600) // at the next start, if the disk is full now
+	}
 	return s, nil
 }
 
@@ -77,9 +80,7 @@ const aloneFile = "alone"
 // claimData refuses a directory to a node of several in which one without others has stored: NATS would take that for its copy of what the others have,
 // which it is not, and each node would go on with another log.
 func (c Config) claimData() error {
-	alone := filepath.Join(c.Data, aloneFile)
 	if c.Cluster == "" {
-		_ = os.WriteFile(alone, nil, 0o600) // at the next start, if the disk is full now
 		return nil
 	}
 	is := func(path ...string) bool {
@@ -87,7 +88,7 @@ func (c Config) claimData() error {
 		return err == nil
 	}
 	stored := filepath.Join(c.Data, "jetstream")
-	if is(alone) || is(stored, "$G", "streams", logStream) && !is(stored, "$SYS", "_js_") { // as versions did that left no file
+	if is(c.Data, aloneFile) || is(stored, "$G", "streams", logStream) && !is(stored, "$SYS", "_js_") { // as versions did that left no file
 		return fmt.Errorf("backplane: %s has what this node has stored without others, which they could not agree on: give it another directory", c.Data)
 	}
 	return nil

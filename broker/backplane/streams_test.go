@@ -348,6 +348,24 @@ func TestRetainedUnanswered(t *testing.T) {
 	}
 }
 
+// More retained messages of QoS 0 than may be under way, at once, are all retained where the stream answers.
+func TestRetainedAtOnce(t *testing.T) {
+	p := New(Config{Node: "n1", Data: t.TempDir()}, slog.New(slog.DiscardHandler))
+	p.mostAside = 64
+	open(t, p)
+	const n = 3000
+	for i := range n {
+		p.Forward(nil, p.of(t, fmt.Sprint("r/", i), "x"))
+	}
+	await(t, "all are stored", func() bool {
+		s, err := p.js.Stream(t.Context(), retainedStream)
+		return p.Stats().Lost > 0 || err == nil && s.CachedInfo().State.Msgs == n
+	})
+	if lost := p.Stats().Lost; lost > 0 {
+		t.Errorf("%d messages are not retained", lost)
+	}
+}
+
 // A retained message of QoS 0 for which the stream has no room is not retained at its own node either: the one before stays,
 // and where there was none, none is.
 func TestRetainedWithoutRoom(t *testing.T) {

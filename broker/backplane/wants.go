@@ -82,7 +82,8 @@ func (p *Plane) met(before map[string]bool) *others {
 	}
 	p.told.mu.Lock()
 	for node, n := range p.told.all {
-		if time.Since(n.at) < deadAfter {
+		// One that marks is there, whatever the clocks say.
+		if time.Since(n.at) < deadAfter || p.account.SubscriptionInterest(wantsSubjects+node) {
 			now[node] = true
 		}
 	}

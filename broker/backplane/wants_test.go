@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/spillgate/spillgate/broker/engine"
 	"github.com/spillgate/spillgate/internal/harness/freeport"
 	"github.com/spillgate/spillgate/internal/live"
@@ -129,6 +131,24 @@ func TestSentWhereItIsWanted(t *testing.T) {
 	asked := &wantsToKnow{}
 	if here.Forward(nil, &engine.Message{Topic: of("own"), Expires: mono.Never, From: asked}); asked.told != 1 {
 		t.Errorf("who asked for an answer is told %d times that nobody elsewhere gets the message", asked.told)
+	}
+	// A node that is joined to no server here, and whose clock, or that of the server that stores what it tells, is far behind.
+	nc, err := here.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for _, subject := range []string{wantsSubjects + "far", wantsSubjects + "far.n.own"} {
+		if _, err := nc.Subscribe(subject, func(*nats.Msg) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here.told.mu.Lock()
+	here.told.all["far"] = toldBy{at: time.Now().Add(-time.Hour)}
+	here.told.mu.Unlock()
+	await(t, "it is sent on to that one", func() bool { return here.wantedElsewhere(of("own")) })
+	if here.others.Load() == nil {
+		t.Error("it is sent on since all is")
 	}
 	if _, err := here.nodes.Put(t.Context(), "old", []byte("0")); err != nil { // a version that marks nothing
 		t.Fatal(err)

@@ -505,6 +505,17 @@ func TestTopicLimit(t *testing.T) {
 	}
 }
 
+// What another node has released is delivered also where there is no room for its topic: an answer under a limit, too.
+func TestDeliveredBeyondTheTopics(t *testing.T) {
+	h := testHub(t, Config{Topics: 1, Limits: []Limit{{Filter: "#", Rate: 1, Burst: 1}}})
+	topic(t, h, "a")
+	for _, name := range []string{"b", Inbox + "c"} {
+		if _, err := h.Delivered([]byte(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A topic is not forgotten before its bucket is full again: that of the next of its name would be.
 func TestForgetsNoDebt(t *testing.T) {
 	for _, exact := range []bool{true, false} {

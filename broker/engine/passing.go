@@ -39,10 +39,11 @@ func loose(name []byte) *Topic {
 // Delivered is Topic for a message that another node has released, or that the log has: where the hub has as many topics as
 // it may, it keeps nothing of this one, so that the message is not lost; nor of one that is an Inbox, which would take the place of others.
 func (h *Hub) Delivered(name []byte) (*Topic, error) {
+	topic := h.Topic
 	if strings.HasPrefix(string(name), Inbox) {
-		return h.Passing(nil, name)
+		topic = func(name []byte) (*Topic, error) { return h.Passing(nil, name) }
 	}
-	t, err := h.Topic(name)
+	t, err := topic(name)
 	if errors.Is(err, ErrTopics) {
 		return loose(name), nil
 	}

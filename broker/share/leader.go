@@ -42,6 +42,7 @@ type leader struct {
 	was  string // the node that led before
 
 	leads   uint64 // the term that what follows is of
+	lapsed  bool   // it did not lead for sure at the last step
 	since   mono.Time
 	reports map[string]report // of the term, by node
 	heard   map[string]mono.Time
@@ -240,8 +241,13 @@ func (l *leader) step(now mono.Time) {
 	l.soon = false
 	term := l.leading(now)
 	if term == 0 { // what is known counts if the term goes on
+		l.lapsed = true
 		return
 	}
+	if term == l.leads && l.lapsed {
+		l.mover.goOn(now)
+	}
+	l.lapsed = false
 	if term != l.leads {
 		l.leads, l.since = term, now
 		l.reports, l.heard, l.topics = map[string]report{}, map[string]mono.Time{}, map[string]*shared{}

@@ -2,6 +2,7 @@ package share
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -125,6 +126,49 @@ func TestLeadsOn(t *testing.T) {
 	kv.now.Store(false)
 	if again = leads(true); again == term {
 		t.Error("it goes on with a term after which another node has led")
+	}
+}
+
+// After a time in which a leader was not answered, it may have heard nobody either: no node counts as down before it has had time to say something.
+func TestNobodyIsDownAfterALapse(t *testing.T) {
+	b := start(t, 2)
+	nc, err := nats.Connect(b.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	n := NewNode(Config{Node: name(0), Window: window}, &fakeHub{mu: &b.mu, shares: map[string]engine.Share{}}, nc, b.placer, slog.New(slog.DiscardHandler))
+	l := &n.leader
+	if err := l.open(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if n.state, _, err = b.placer.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const term = 7
+	at := live.Now()
+	step := func(leads bool) (changes int) {
+		if at = at.Add(l.stepTime()); leads {
+			l.goOn(at)
+		}
+		l.step(at)
+		return len(l.changes)
+	}
+	l.begin(term, at, "")
+	step(true)
+	for i := range 2 {
+		l.reported(at, fmt.Appendf(nil, `{"node":%q,"term":%d}`, name(i), term))
+	}
+	for range 3 * steps {
+		step(false)
+	}
+	for i := range silentSteps + 1 {
+		if changes := step(true); changes > 0 {
+			t.Fatalf("%d steps after the lapse %d nodes count as down", i, changes)
+		}
+	}
+	if changes := step(true); changes != 2 {
+		t.Errorf("of two silent nodes %d count as down", changes)
 	}
 }
 

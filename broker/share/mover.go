@@ -67,6 +67,15 @@ func newMover(l *leader, now mono.Time) *mover {
 	return &mover{l: l, began: now, ends: now.Add(l.n.cfg.Window), topics: map[string]*moving{}, calm: map[string]int{}, waiting: map[string]bool{}}
 }
 
+// goOn begins a window of a term that goes on. Whatever kept this node from leading may have kept others from being heard: they have as long as in a
+// new term to say something.
+func (m *mover) goOn(now mono.Time) {
+	m.began, m.ends = now, now.Add(m.l.n.cfg.Window)
+	for _, t := range m.topics {
+		clear(t.messages)
+	}
+}
+
 // reported counts what a node saw.
 func (m *mover) reported(r report) {
 	for _, o := range r.Topics {

@@ -956,7 +956,7 @@ int sg_mutex_unlock(sg_mutex *m, sg_task *task) {
 
 int sg_mutex_destroy(sg_mutex *m) { return pthread_mutex_destroy(&m->lock); }
 
-static int monitor_init(pthread_mutex_t *lock, pthread_cond_t *condition) {
+static int condition_init(pthread_cond_t *condition) {
 	pthread_condattr_t attributes;
 	int result = pthread_condattr_init(&attributes);
 	if (result != 0)
@@ -964,6 +964,11 @@ static int monitor_init(pthread_mutex_t *lock, pthread_cond_t *condition) {
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	result = pthread_cond_init(condition, &attributes);
 	pthread_condattr_destroy(&attributes);
+	return result;
+}
+
+static int monitor_init(pthread_mutex_t *lock, pthread_cond_t *condition) {
+	int result = condition_init(condition);
 	return result != 0 ? result : pthread_mutex_init(lock, NULL);
 }
 
@@ -975,33 +980,44 @@ static int monitor_wait(pthread_mutex_t *lock, pthread_cond_t *condition, sg_tas
 	return sg_cancelled(task) ? ECANCELED : 0;
 }
 
-/* The place of one that waits for units, in its own frame. */
+/* The place of one that waits for units, in its own frame. Each is called by
+ * itself: a call to all would wake the whole line for each that leaves it. */
 struct sg_place {
 	struct sg_place *next;
+	pthread_cond_t called;
 };
+
+/* Has the first in line look whether enough is free. The lock is held. */
+static void call_first(sg_pool *p) {
+	if (p->first)
+		pthread_cond_signal(&p->first->called);
+}
 
 int sg_pool_init(sg_pool *p, sg_tracer *t, const char *name, uint64_t units) {
 	*p = (sg_pool){.free = units, .resource = sg_resource(t, name, SG_QUEUE)};
-	return monitor_init(&p->lock, &p->changed);
+	return pthread_mutex_init(&p->lock, NULL);
 }
 
 /* Waits in line until it is the first and enough is free. */
 static int await_turn(sg_pool *p, sg_task *task, uint64_t units) {
-	int result = 0;
-	struct sg_place mine = {NULL}, **at = &p->first;
+	struct sg_place mine = {.next = NULL}, **at = &p->first;
+	int result = condition_init(&mine.called);
+	if (result != 0)
+		return result;
 	while (*at)
 		at = &(*at)->next;
 	*at = &mine;
 	sg_wait_begin(task, p->resource);
 	while ((p->first != &mine || p->free < units) && result == 0)
-		result = monitor_wait(&p->lock, &p->changed, task);
+		result = monitor_wait(&p->lock, &mine.called, task);
 	sg_wait_end(task, p->resource);
 	if (p->first == &mine && p->free >= units)
 		result = 0;
 	for (at = &p->first; *at != &mine;)
 		at = &(*at)->next;
 	*at = mine.next;
-	pthread_cond_broadcast(&p->changed); /* for the next in line */
+	pthread_cond_destroy(&mine.called);
+	call_first(p);
 	return result;
 }
 
@@ -1026,7 +1042,7 @@ static int leave(sg_pool *p, sg_task *task, uint64_t units, uint64_t count) {
 	if (result != 0)
 		return result;
 	p->free += units;
-	pthread_cond_broadcast(&p->changed);
+	call_first(p);
 	return pthread_mutex_unlock(&p->lock);
 }
 
@@ -1034,10 +1050,7 @@ int sg_pool_acquire(sg_pool *p, sg_task *task, uint64_t units) { return enter(p,
 
 int sg_pool_release(sg_pool *p, sg_task *task, uint64_t units) { return leave(p, task, units, units); }
 
-int sg_pool_destroy(sg_pool *p) {
-	pthread_cond_destroy(&p->changed);
-	return pthread_mutex_destroy(&p->lock);
-}
+int sg_pool_destroy(sg_pool *p) { return pthread_mutex_destroy(&p->lock); }
 
 /* How many may hold an rwlock at once. */
 enum { READERS = 1 << 30 };
@@ -1045,7 +1058,7 @@ enum { READERS = 1 << 30 };
 int sg_rwlock_init(sg_rwlock *l, sg_tracer *t, const char *name) {
 	l->writing = false;
 	l->readers = (sg_pool){.free = READERS, .resource = sg_resource(t, name, SG_LOCK)};
-	return monitor_init(&l->readers.lock, &l->readers.changed);
+	return pthread_mutex_init(&l->readers.lock, NULL);
 }
 
 int sg_rwlock_rdlock(sg_rwlock *l, sg_task *task) {

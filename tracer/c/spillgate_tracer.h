@@ -153,7 +153,6 @@ int sg_mutex_destroy(sg_mutex *mutex);
 struct sg_place;
 typedef struct {
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
 	uint64_t free;
 	struct sg_place *first; /* of those that wait */
 	int resource;
