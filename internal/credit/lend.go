@@ -3,7 +3,8 @@ package credit
 import "github.com/spillgate/spillgate/internal/mono"
 
 // Lend returns a server whose free credits, its Limit less what is Outstanding, a driver may count, give out and take back by itself
-// until Settle, which comes before the next call that changes the wallet. It returns nil where requests need the wallet: one waits, there
+// until Settle, which comes before the next call that changes the wallet. The last free one it leaves to Submit: from when that is sent on
+// the silence of a server counts whose window is used up. It returns nil where requests need the wallet: one waits, there
 // are several servers or none, or the server has not said what it grants.
 func (l *Wallet) Lend() *Window {
 	if l.len > 0 || l.parted || l.spoken || len(l.offers.servers) != 1 || l.offers.servers[0].state == unknown {
@@ -12,9 +13,9 @@ func (l *Wallet) Lend() *Window {
 	return l.offers.servers[0]
 }
 
-// Settle ends what Lend began: so many requests are outstanding at w now. The last one may have been sent just before.
-func (l *Wallet) Settle(now mono.Time, w *Window, outstanding int) {
-	w.outstanding, w.heardAt = outstanding, max(w.heardAt, now)
+// Settle ends what Lend began: so many requests are outstanding at w now.
+func (l *Wallet) Settle(w *Window, outstanding int) {
+	w.outstanding = outstanding
 	l.offers.changed(w)
 }
 

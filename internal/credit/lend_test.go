@@ -30,17 +30,20 @@ func TestLend(t *testing.T) {
 	lends(s, "one again")
 	a, b, c := waiter(), waiter(), waiter()
 	s.Sent(1, a)
-	s.Sent(1, b)
-	l.Settle(mono.Time(time.Second), s, 2)
-	if step, _ := l.Submit(mono.Time(time.Second), c); step != Wait {
+	l.Settle(s, 1)
+	if step, _ := l.Submit(mono.Time(time.Second), b); step != Send {
+		t.Error("the second request of a window of two is not sent")
+	}
+	l.Settle(s, 2)
+	if step, _ := l.Submit(mono.Time(time.Minute), c); step != Wait {
 		t.Error("a third request of a window of two is sent")
 	}
 	lends(nil, "one waits")
 	if at, want := s.UnaskedAt(), mono.Time(time.Second+silence*time.Hour); at != want {
-		t.Errorf("one is sent unasked at %v, expected %v: the last was sent just now", at, want)
+		t.Errorf("one is sent unasked at %v, expected %v: the last was sent then", at, want)
 	}
 	l.Return(a, 5)
-	if w, step, _ := l.Next(mono.Time(time.Second)); w != c || step != Send {
+	if w, step, _ := l.Next(mono.Time(time.Minute)); w != c || step != Send {
 		t.Error("a credit came back, and nobody got it")
 	}
 	l.Return(b, 0)

@@ -125,7 +125,7 @@ func (o *offers) pick(now mono.Time) *Window {
 			case w.offered > 0:
 			case at > now:
 				o.due = min(o.due, at)
-			case w.state == unknown && w.outstanding > 0:
+			case w.state == unknown && w.outstanding > 0 && w.outstanding < WindowLimit:
 				w.first = min(2*max(w.first, w.outstanding), WindowLimit)
 				o.changed(w)
 			default:

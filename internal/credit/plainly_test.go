@@ -189,3 +189,19 @@ func TestWaitsForAnUnknownServerAreLimited(t *testing.T) {
 		t.Errorf("%d wait and %d were refused", l.Len(), refused)
 	}
 }
+
+// TestASilentServerThatHasAll: to a server that has as many as may be and is silent, one more is sent now and then. The driver is not
+// woken again and again in between.
+func TestASilentServerThatHasAll(t *testing.T) {
+	l := newWallet(t, WalletConfig{FirstFlight: WindowLimit})
+	s := l.Open()
+	for range WindowLimit + 2 {
+		l.Submit(0, waiter())
+	}
+	now := s.UnaskedAt()
+	for w, _, _ := l.Next(now); w != nil; w, _, _ = l.Next(now) {
+	}
+	if at := l.NextWake(); at <= now || s.Outstanding() != WindowLimit+1 {
+		t.Errorf("at %v %d are outstanding, and the next wake is at %v", now, s.Outstanding(), at)
+	}
+}

@@ -15,7 +15,8 @@ import (
 //	                             │ ▲
 //	                   take, one less, one more, give
 //
-// A request that finds none takes the lock, and the core decides. What needs the core anyway, such as a grant, does too.
+// A request that finds none, or one, takes the lock, and the core decides: it notes when the last is sent. What needs the core anyway,
+// such as a grant, does too.
 type lent struct {
 	// word has 1 in its highest bit while they are open, then the number of the opening, and in the lower half how many are free: below
 	// 0 if the server has taken some back.
@@ -34,7 +35,7 @@ const (
 func (c *lent) take() *Server {
 	for {
 		word := c.word.Load()
-		if word&openBit == 0 || int32(word) <= 0 {
+		if word&openBit == 0 || int32(word) <= 1 {
 			return nil
 		}
 		s := c.of.Load() // of this opening, if the word is still the same
@@ -64,7 +65,7 @@ func (w *Wallet) lock(now mono.Time) mono.Time {
 	now = w.at(now)
 	if word := w.lent.word.Load(); word&openBit != 0 {
 		word = w.lent.word.Swap(word &^ (openBit | freeLow)) // nobody else closes them
-		w.core.Settle(now, w.lent.of.Load().window, w.lent.all-int(int32(word)))
+		w.core.Settle(w.lent.of.Load().window, w.lent.all-int(int32(word)))
 	}
 	return now
 }

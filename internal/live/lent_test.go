@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,7 @@ func granted(t *testing.T, window uint32) (*Wallet, *Server) {
 
 // TestFreeCreditsNeedNoLock: while nothing waits, a request gets a credit and gives it back although the wallet is locked.
 func TestFreeCreditsNeedNoLock(t *testing.T) {
-	w, s := granted(t, 2)
+	w, s := granted(t, 3)
 	w.mu.Lock()
 	var a, b Permit
 	for range 3 {
@@ -53,6 +54,35 @@ func TestFreeCreditsNeedNoLock(t *testing.T) {
 		t.Error("no credit though it came back")
 	}
 	b.Return(0)
+}
+
+// TestSilenceCountsFromTheLastRequest: to a server whose window long requests have used up, others that come and give up meanwhile are
+// no sign of life. It is told of them, and the next one is sent unasked once it is silent for long.
+func TestSilenceCountsFromTheLastRequest(t *testing.T) {
+	w, s := granted(t, 2)
+	var told atomic.Int64
+	s.notify = func(demand int) { told.Add(int64(demand)) }
+	now := Now()
+	var long [2]Permit
+	for i := range long {
+		if err := w.AcquireAt(t.Context(), now, &long[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	var p Permit
+	for after := range 4 { // Revive is an hour, and four of them are silence
+		if err := w.AcquireAt(gone, now.Add(time.Duration(after)*time.Hour), &p); err == nil {
+			t.Fatalf("a third request is sent after %d hours", after)
+		}
+	}
+	if told.Load() == 0 {
+		t.Error("the server was not told that requests wait")
+	}
+	if err := w.AcquireAt(gone, now.Add(5*time.Hour), &p); err != nil {
+		t.Errorf("after 5 hours without an answer: %v, expected one unasked", err)
+	}
 }
 
 // TestLentCreditsAreBounded: however requests come and go, no more are out than the server granted, none waits for ever, and
