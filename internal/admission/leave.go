@@ -54,7 +54,7 @@ func (g *Gate) Leave(now mono.Time, t *Ticket, o work.Outcome) {
 	}
 	if sample {
 		g.decide(now)
-		if !t.lent || !t.holds { // else it ran beside
+		if !t.slot.Beside() {
 			held := ran
 			if t.lent {
 				held = t.due.Sub(t.started) // then it gave its slot back

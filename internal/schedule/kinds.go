@@ -199,7 +199,7 @@ func (n *node) aheadOf(of Kind, due int) int {
 		switch {
 		case h > shortest:
 			time = min(time, equal) // it has no more meanwhile
-		case g > shortest:
+		case g > shortest && h > 0:
 			time = max(time, equal) // it has at least as much
 		}
 		total += time
