@@ -181,6 +181,19 @@ func TestHeldMessagesAreBounded(t *testing.T) {
 	}
 }
 
+// A message that there can never be room for is no refusal, after which it would be sent again for ever.
+func TestMessagesThatCannotBeHeld(t *testing.T) {
+	_, address := serve(t, ServerConfig{MaxHeld: 64 << 10}, echoes)
+	c := dial(t, ClientConfig{}, address)
+	if _, err := c.Method("echo").Call(within(t), make([]byte, 64<<10), nil); err != nil {
+		t.Error(err)
+	}
+	var refusal *spillgate.Refusal
+	if _, err := c.Method("echo").Call(within(t), make([]byte, 128<<10), nil); err == nil || errors.As(err, &refusal) {
+		t.Errorf("the call returned %v, expected that its message is too long", err)
+	}
+}
+
 func TestVersionsThatDoNotMatch(t *testing.T) {
 	_, address := serve(t, ServerConfig{}, echoes)
 	conn, err := net.Dial("tcp", address)

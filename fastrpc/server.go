@@ -45,7 +45,8 @@ type ServerConfig struct {
 	MaxInFlight int
 	// MaxHeld is the most memory for the messages of requests that run or wait, of all connections together, in bytes; those of
 	// at most 4 KiB do not count. A connection may hold as much as is still free: one alone half of it, and two a third each.
-	// What is beyond is refused, and may be sent again. Default 256 MiB, or four times MaxMessage if that is more.
+	// What is beyond is refused, and may be sent again. Default 256 MiB, or four times MaxMessage if that is more; if it is less
+	// than MaxMessage, that is as much.
 	MaxHeld int
 	// MaxConnections is the most connections at once. Default 65,536. Further ones are closed.
 	MaxConnections int
@@ -101,6 +102,7 @@ func (c *ServerConfig) check() error {
 	number("MaxMessage", &c.MaxMessage, defaultMessage, mostMessage)
 	number("MaxInFlight", &c.MaxInFlight, defaultInFlight, MaxLanes)
 	number("MaxHeld", &c.MaxHeld, max(defaultHeld, 4*c.MaxMessage), mostHeld)
+	c.MaxMessage = min(c.MaxMessage, c.MaxHeld) // a longer one would be refused for ever
 	number("MaxConnections", &c.MaxConnections, defaultConnections, 1<<24)
 	number("MaxUnread", &c.MaxUnread, defaultUnread, mostMessage)
 	if c.WriteTimeout == 0 {

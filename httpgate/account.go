@@ -272,8 +272,9 @@ type Target struct {
 	next   http.Handler
 	closed atomic.Bool
 	first  answersFirst
-	// Those whose clients have stopped in the middle of a body, and those that are exempt.
-	stopped, exempted aside
+	// Those whose clients have stopped in the middle of a body, and those that are exempt: health checks, which must not wait behind
+	// thousands of long polls that come back at once, and others.
+	stopped, probes, exempted aside
 }
 
 // NewTarget returns a target. Where next does its work in this process, call

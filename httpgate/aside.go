@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/live"
@@ -20,6 +21,7 @@ import (
 // sets their pace: each that has begun lets the next one go. Their senders take turns. Its methods may be called at once
 // from any goroutine.
 type aside struct {
+	waits atomic.Bool // the last one that needed no slot took longer than its turn, as a long poll does
 	mu    sync.Mutex
 	out   int                   // that went, and have not begun
 	lines map[uint64]*asideLine // of senders with requests that wait, by live.Sender.Whose
@@ -39,7 +41,8 @@ type place struct {
 	come chan struct{} // closed then
 }
 
-// beginsWithin is how long a request that went may keep others in the line: where the handler does something else first.
+// beginsWithin is how long a request that went may keep others in the line: where the handler does something else first. Also
+// where requests take seconds each, a few long polls must not have a health check behind them that its sender waits a second for.
 const beginsWithin = 100 * time.Millisecond
 
 // enter puts a request of a sender into line.
@@ -110,7 +113,8 @@ func (a *aside) let(g *live.Gate) {
 }
 
 // pass waits for the turn of a request that needs no slot, and reports false if ctx ended before. It has begun once it is
-// over, at which done is called, or has taken as long as requests mostly do: then it waits, as a long poll does.
+// over, at which done is called, or has taken as long as requests mostly do, and beginsWithin at most: then it waits, as a long
+// poll does. Behind one that does, a tenth of that is enough: thousands of long polls must be able to come back at once.
 func (a *aside) pass(ctx context.Context, g *live.Gate, whose uint64) (done func(), ok bool) {
 	p := a.enter(g, whose)
 	select {
@@ -120,12 +124,29 @@ func (a *aside) pass(ctx context.Context, g *live.Gate, whose uint64) (done func
 			return nil, false
 		}
 	}
-	s := g.Stats()
-	begun := func() { a.begun(g) }
-	timer := time.AfterFunc(min(max(s.Service, time.Millisecond), s.Objective), begun)
+	turn, went := turnOf(g.Stats()), live.Now()
+	short := a.waits.Load()
+	counts := turn
+	if short {
+		counts = max(turn/10, time.Millisecond)
+	}
+	timer := time.AfterFunc(counts, func() {
+		if !short {
+			a.waits.Store(true)
+		}
+		a.begun(g)
+	})
 	return func() {
+		if long := live.Now().Sub(went) >= turn; long != a.waits.Load() {
+			a.waits.Store(long)
+		}
 		if timer.Stop() {
-			begun()
+			a.begun(g)
 		}
 	}, true
+}
+
+// turnOf is how long a request that needs no slot may keep others in the line.
+func turnOf(s live.Stats) time.Duration {
+	return min(max(s.Service, time.Millisecond), s.Objective, beginsWithin)
 }

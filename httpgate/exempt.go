@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/spillgate/spillgate/internal/live"
 	"github.com/spillgate/spillgate/internal/wire"
@@ -11,11 +12,15 @@ import (
 )
 
 // serveExempt serves a request that needs no slot, which came by a connection. It is never refused, but many at once go on
-// in turn: a flood of them is work for the server like any other.
+// in turn: a flood of them is work for the server like any other. Those for ProbePaths wait for no others.
 func (h *handler) serveExempt(w http.ResponseWriter, r *http.Request, t *Target, from *conn) {
 	if s := t.gate.Stats(); s.Mode == live.Enforce && s.Limit > 0 {
 		ctx := r.Context()
-		done, ok := t.exempted.pass(ctx, t.gate, h.sentBy(r, from))
+		line := &t.exempted
+		if slices.Contains(probePaths, r.URL.Path) {
+			line = &t.probes
+		}
+		done, ok := line.pass(ctx, t.gate, h.sentBy(r, from))
 		if !ok { // nobody waits for it any more
 			refusal := &live.Refusal{Reason: work.Canceled, Pushback: -1}
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -57,13 +57,15 @@ func applyOptions(opts []Option) options {
 }
 
 // ProbePaths returns the paths that orchestrators commonly use for health checks.
-func ProbePaths() []string { return []string{"/healthz", "/livez", "/readyz", "/health"} }
+func ProbePaths() []string { return slices.Clone(probePaths) }
+
+var probePaths = []string{"/healthz", "/livez", "/readyz", "/health"}
 
 // Exempt names requests that pass without a slot and are never refused: health
 // checks, which must not fail because of load, and streams that wait for long
 // before they answer anything. Many at once go on in turn, their senders one after another, at a gate that enforces: as many
 // at a time as half of the free slots, or an eighth of all; each counts until it is answered, or has taken as long as requests
-// mostly do. Default Paths(ProbePaths()...), in place of which it stands: to
+// mostly do, 100 ms at most, and a tenth of that behind one that has. Those for ProbePaths wait for none that are for other paths. Default Paths(ProbePaths()...), in place of which it stands: to
 // exempt more, use ExemptPaths. Nil is none. Of several, the last counts.
 func Exempt(exempt func(*http.Request) bool) Option {
 	return func(o *options) { o.exempt = exempt }

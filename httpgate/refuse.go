@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -130,10 +131,11 @@ func (o *options) write() time.Duration {
 }
 
 // leaves bounds how long what is left of an answer over HTTP/2 may take to leave once its handler has returned: a client that
-// opens no window for it would keep the stream, and its memory. o may be nil.
+// opens no window for it would keep the stream, and its memory. One that has left has no stream any more, of which a deadline would
+// keep the rest for as long. o may be nil.
 func (o *options) leaves(w http.ResponseWriter, r *http.Request) {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	if write := o.write(); r.ProtoMajor >= 2 && write > 0 && (server == nil || server.WriteTimeout == 0) {
+	if write := o.write(); r.ProtoMajor >= 2 && write > 0 && (server == nil || server.WriteTimeout == 0) && r.Context().Err() != context.Canceled {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(write))
 	}
 }

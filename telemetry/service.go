@@ -109,7 +109,7 @@ func (t *Telemetry) of(gate *live.Gate, name string) error {
 // Report reports the metrics of a gate, under a name that becomes a label, through
 // OpenTelemetry's global meter provider, whether that is set before or after, until
 // stop is called. Earlier requests are not counted. After stop, the gate's observer goes on
-// counting, and the counts are no longer read. A second gate of a name, and one gate twice, is an error until then: they
+// counting, and the counts are no longer read. A second report by a name, of the same gate too, is an error until then: they
 // would be counted together.
 //
 //	stop, err := telemetry.Report(gate, "orders")
@@ -156,7 +156,7 @@ type report struct {
 
 // take takes a name at a provider until free is called, any number of times.
 func (r *reports) take(provider metric.MeterProvider, name string) (free func(), err error) {
-	if !reflect.TypeOf(provider).Comparable() {
+	if !reflect.ValueOf(provider).Comparable() {
 		return func() {}, nil // it cannot be told from others
 	}
 	key := report{provider, name}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/spillgate/spillgate/httpgate"
@@ -195,6 +196,22 @@ func TestAGateIsReportedOnce(t *testing.T) {
 		if _, err := telemetry.ReportTo(provider, nil, "shop"); err == nil {
 			t.Error("no gate is reported")
 		}
+	}
+}
+
+// A provider that cannot be told from others is taken as it is.
+func TestReportsToAProviderThatCannotBeCompared(t *testing.T) {
+	provider := struct {
+		metric.MeterProvider
+		more any
+	}{sdkmetric.NewMeterProvider(), []int{1}}
+	gate := newGate(t, admission.Config{Objective: time.Minute})
+	stop, err := telemetry.ReportTo(provider, gate, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }
 
