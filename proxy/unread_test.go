@@ -43,7 +43,7 @@ func TestSmallAnswersThatNobodyReads(t *testing.T) {
 
 // One that pauses between requests for longer than it may take to read an answer is not, nor is an upgraded connection.
 func TestPausesAreNoUnreadAnswers(t *testing.T) {
-	const most = 20 * time.Millisecond
+	const most = 250 * time.Millisecond // a busy machine may stop the proxy for less
 	_, addr := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
 			io.WriteString(w, "hello")
@@ -63,7 +63,7 @@ func TestPausesAreNoUnreadAnswers(t *testing.T) {
 	cfg.Limits.SendTimeout = most
 	p := start(t, cfg)
 	c := connectTo(t, p.addr)
-	for range 3 {
+	for range 2 {
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		resp, err := http.ReadResponse(c.r, nil)
 		if err != nil {
@@ -78,7 +78,7 @@ func TestPausesAreNoUnreadAnswers(t *testing.T) {
 	if resp, err := http.ReadResponse(c.r, nil); err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatal(resp, err)
 	}
-	for range 3 {
+	for range 2 {
 		time.Sleep(3 * most)
 		fmt.Fprint(c, "ping")
 		got := make([]byte, 4)
