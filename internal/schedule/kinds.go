@@ -83,21 +83,18 @@ func (n *node) joinKinds(t *Task) {
 // split begins to keep lines. All that waits is in the heap, because it is not plain any more.
 func (n *node) split() {
 	if n.kinds == nil {
-		n.kinds = &kinds{}
-		for g := range n.kinds.lines {
-			n.kinds.lines[g].order.which = byOrder
-		}
+		n.kinds = new(kinds)
 	}
 	for g := range n.kinds.lines {
 		l := &n.kinds.lines[g]
-		l.waiting, l.time, l.over = 0, 0, 0
+		*l = kindLine{order: heap{which: byOrder, entries: l.order.entries}} // empty, with its memory
 	}
 	n.kinds.mean, n.several = 0, true
-	for i, e := range n.order.entries {
+	for _, e := range n.order.entries {
 		n.kinds.lines[e.task.group].order.push(e)
 		n.kinds.count(e.task, 1)
-		n.order.entries[i] = entry{}
 	}
+	clear(n.order.entries) // or it would keep tasks from being collected
 	n.order.entries = n.order.entries[:0]
 }
 
@@ -163,13 +160,13 @@ func (k *kinds) serve(t *Task) {
 	for g := range k.lines {
 		groups += min(k.lines[g].waiting, 1)
 	}
-	k.lines[t.group].over += t.length
+	own := &k.lines[t.group]
+	own.over += t.length
 	for g := range k.lines {
 		l := &k.lines[g]
 		l.over = max(l.over-t.length/time.Duration(groups), 0)
 	}
-	l := &k.lines[t.group]
-	l.over = min(l.over, mostOver*t.length)
+	own.over = min(own.over, mostOver*t.length)
 	if k.mean == 0 {
 		k.mean = float64(t.length)
 	}
